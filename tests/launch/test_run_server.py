@@ -222,7 +222,7 @@ def test_runs_of_a_process_share_one_login_and_one_proxy_at_each_site(server: Se
 
 
 def relays(sites: Sites) -> dict[str, int]:
-    """How many relays run at each site: threads of the login proxy."""
+    """How many relays run at each site: threads of the site gateway."""
 
     def threads(site: Sshd) -> list[str]:
         names = []

@@ -139,7 +139,7 @@ def _way_back(plan: Plan, cluster: Site, run_folder: str, *, has_relay: bool, is
         options = relay_links(plan, cluster.name).words(f"127.0.0.1:{PORT}")
         log = f"{_folder(cluster, run_folder)}/{relay_log(cluster.name)}"
         words = remote_relay.words_of(f"{cluster.name}-{RUN}", remote_relay.port_named(cluster), log, options)
-        lines.append(f"  in the login proxy, as by mto {shlex.join(words)}")
+        lines.append(f"  in the site gateway, as by mto {shlex.join(words)}")
     return lines
 
 

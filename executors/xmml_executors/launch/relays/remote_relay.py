@@ -35,7 +35,7 @@ def words_of(name: str, port: int, log: str, options: Sequence[str]) -> list[str
 
 
 class RemoteRelay:
-    """The relay on the login node of a site for the runs of this process, in the process of the login proxy. It is
+    """The relay on the login node of a site for the runs of this process, in the gateway of the site. It is
     started again whenever it ends, so that those who come back find it.
 
     Attributes:
@@ -80,7 +80,7 @@ class RemoteRelay:
         return False
 
     async def start_on(self, port: int) -> bool:
-        """Start it on a port. The secrets of runs go to it over the connection to the login proxy.
+        """Start it on a port. The secrets of runs go to it over the connection to the gateway.
 
         If an earlier process of ours still holds the port, because it has not noticed that its connection broke, the
         new relay ends that. A note names it by host, process id and start: ids are used again, and login nodes share
@@ -96,7 +96,7 @@ class RemoteRelay:
             TransportError: the site cannot be reached.
         """
         words = [*words_of(self.name, port, self.log, self.options), "--note", f"{self.site.folder}/relay"]
-        channel = await self.site.login.proxy.start_relay(self.site.login_proxy, words)
+        channel = await self.site.login.gateway.start_relay(self.site.gateway_command, words)
         self._channel = channel
         try:
             return await self._serve_over(channel)

@@ -10,7 +10,7 @@ from xmml_sites.batch import of_site
 from xmml_sites.job import JobQueue
 from xmml_sites.ssh import Forwarding, Transport, TransportError, open_transport
 
-from xmml_executors.launch.site.session import ProxyConnection
+from xmml_executors.launch.site.session import GatewayConnection
 from xmml_executors.launch.site.timeouts import lease_s
 
 #: The least time between two questions to a queue about the jobs of several runs [s].
@@ -18,11 +18,11 @@ ASK_EVERY_S = 6.0
 
 
 class SiteLogin:
-    """A connection to a site, and what asks its queue and its login proxy.
+    """A connection to a site, and what asks its queue and its gateway.
 
     Attributes:
         queue: of the site.
-        proxy: the connection to its login proxy.
+        gateway: the connection to its gateway.
         is_kept: it is kept when a run leaves the site, for the next one.
     """
 
@@ -37,7 +37,7 @@ class SiteLogin:
         self.transport = transport or open_transport(site)
         self.scheduler = of_site(site)
         self.queue = JobQueue(self.transport, self.scheduler)
-        self.proxy = ProxyConnection(site.name, self.transport, lease_s())
+        self.gateway = GatewayConnection(site.name, self.transport, lease_s())
         self.is_kept = is_kept
         if is_kept:
             self.queue.pause_s = ASK_EVERY_S

@@ -97,8 +97,8 @@ class RunSite:
         return command_at(self.folder)
 
     @property
-    def login_proxy(self) -> str:
-        """Shell text that becomes the login proxy."""
+    def gateway_command(self) -> str:
+        """Shell text that becomes the site gateway."""
         return lasting_command_at(self.folder, f"{self.work}/{STORE}")
 
     async def forwarded_port(self, host: str, port: int) -> int:
@@ -238,7 +238,7 @@ class RunSite:
             is_direct: instances reach the coordinator without ssh.
         """
         self._given_up_after_s = site_timeout_s(is_direct=is_direct)
-        self.channel = SiteSession(self.login.proxy, self.folder, self.login_proxy, on_report, tell_people)
+        self.channel = SiteSession(self.login.gateway, self.folder, self.gateway_command, on_report, tell_people)
         return self.channel
 
     # --- jobs -------------------------------------------------------------------------------------------------------

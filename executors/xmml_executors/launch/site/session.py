@@ -16,7 +16,7 @@ from typing import Any
 from xmml_sites.ssh import ConnectionLost, OwnProcess, Transport, TransportError
 
 from xmml.late_dataclass import dataclass
-from xmml_executors.launch.site.timeouts import LEASE_S, every_s, lease_of_proxy_s
+from xmml_executors.launch.site.timeouts import LEASE_S, every_s, lease_of_gateway_s
 from xmml_executors.outcome import SiteError
 from xmml_executors.protocol import AgentReport, Order, ProtocolError, agent_report, order_object
 
@@ -57,9 +57,9 @@ class SiteTimedOut(Exception):
         self.site = site
 
 
-class ProxyConnection:
-    """The connection to the login proxy of a site, as long as somebody needs it: the runs of this process, all of which
-    it serves, or their relays, which run in its process."""
+class GatewayConnection:
+    """The connection to the gateway of a site, as long as somebody needs it: the runs of this process, which the login
+    proxy in it serves, or their relays, which are threads of it, too."""
 
     def __init__(self, site: str, transport: Transport, lease_s: float = LEASE_S) -> None:
         """
@@ -74,9 +74,9 @@ class ProxyConnection:
         self.why_silent = ""
         #: The failure of the proxy that people have been told of, while it lasts.
         self._told_failure = ""
-        #: When its process last answered a sign of life. It does while the proxy waits for a file system, and relays go
+        #: When the gateway last answered a sign of life. It does while the proxy waits for a file system, and relays go
         #: on. The connection is made again by this clock.
-        self._process_heard_at = time.monotonic()
+        self._gateway_heard_at = time.monotonic()
         self._transport = transport
         self._sessions: dict[str, SiteSession] = {}
         self._relays: dict[int, RelayChannel] = {}
@@ -86,7 +86,7 @@ class ProxyConnection:
         self._process: OwnProcess | None = None
         self._talking: asyncio.Task[None] | None = None
         self._pause_s = RETRY_S
-        #: The process of the proxy begins; done when it has, or could not.
+        #: The gateway begins; done when it has, or could not.
         self._beginning: asyncio.Future[None]
 
     def join(self, session: SiteSession) -> None:
@@ -103,10 +103,10 @@ class ProxyConnection:
         await self._end_unless_needed()
 
     async def start_relay(self, command: str, words: Sequence[str]) -> RelayChannel:
-        """Start a relay in the process of the proxy.
+        """Start a relay in the gateway.
 
         Args:
-            command: starts the process on the login node, if none runs yet; the words of its command line follow.
+            command: starts the gateway, if none runs yet; the words of its command line follow.
             words: those that would stand on the command line of the relay.
 
         Raises:
@@ -167,7 +167,7 @@ class ProxyConnection:
             self._pause_s = min(2 * self._pause_s, LONGEST_RETRY_S)
 
     def _lose(self, error: TransportError) -> None:
-        """The process of the proxy is out of reach, with its relays."""
+        """The gateway is out of reach, with its relays."""
         if not self._beginning.done():
             self._beginning.set_exception(error)
             self._beginning.exception()  # nobody need wait for it
@@ -184,11 +184,11 @@ class ProxyConnection:
         # A run may end before the proxy does; relays have folders that stay.
         users: list[RelayChannel | SiteSession] = [*self._relays.values(), *self._sessions.values()]
         process = await self._transport.start_program(
-            f"{users[0].command} talk", lease_s=lease_of_proxy_s(self.lease_s)
+            f"{users[0].command} talk", lease_s=lease_of_gateway_s(self.lease_s)
         )
         self._outgoing = asyncio.Queue()
         self._process = process
-        self._process_heard_at = time.monotonic()
+        self._gateway_heard_at = time.monotonic()
         self._beginning.set_result(None)
         for session in self._sessions.values():
             self._open(session)
@@ -214,11 +214,11 @@ class ProxyConnection:
         """Return why a process speaks with us no more: it has exited, or its connection was lost."""
         try:
             async with asyncio.timeout(EXITS_WITHIN_S):
-                return TransportError(self.site, f"the login proxy has ended with {await process.how_ended()}")
+                return TransportError(self.site, f"the site gateway has ended with {await process.how_ended()}")
         except ConnectionLost as error:
             return error
         except TimeoutError:
-            return broken or TransportError(self.site, "the login proxy has closed its output")
+            return broken or TransportError(self.site, "the site gateway has closed its output")
 
     def _open(self, session: SiteSession) -> None:
         for what in session.opening():
@@ -227,7 +227,7 @@ class ProxyConnection:
     async def _hear(self, process: OwnProcess) -> None:
         rest = ""
         async for piece in process.lines():
-            self._process_heard_at = time.monotonic()
+            self._gateway_heard_at = time.monotonic()
             self._pause_s = RETRY_S
             if not piece and not rest:
                 continue  # a sign of life
@@ -245,7 +245,7 @@ class ProxyConnection:
 
     def _not_json(self, text: str) -> str:
         return (
-            f"site {self.site}: the login proxy has sent {len(text)} characters that are not JSON, beginning with "
+            f"site {self.site}: the site gateway has sent {len(text)} characters that are not JSON, beginning with "
             f"{text[:SHOWN_CHARACTERS]!r}: something else prints there, a login script or a program in the place of mto"
         )
 
@@ -299,7 +299,7 @@ class ProxyConnection:
             self._outgoing.put_nowait(b"\n")  # answered also while the proxy waits for a file system
             await asyncio.sleep(self.every_s)
             stalled_s = STALLED_AFTER * self.every_s
-            if time.monotonic() - self._process_heard_at > stalled_s:
+            if time.monotonic() - self._gateway_heard_at > stalled_s:
                 raise TransportError(self.site, f"nothing was heard for {stalled_s:g} s")
 
     def _renew_lease(self) -> None:
@@ -308,19 +308,19 @@ class ProxyConnection:
 
 
 class RelayChannel:
-    """The channel to a relay in the process of a login proxy, from one start of it to its end.
+    """The channel to a relay in the gateway of a site, from one start of it to its end.
 
     Attributes:
-        command: shell text that becomes the login proxy; the words of its command line follow.
+        command: shell text that becomes the gateway; the words of its command line follow.
     """
 
-    def __init__(self, proxy: ProxyConnection, number: int, command: str) -> None:
+    def __init__(self, gateway: GatewayConnection, number: int, command: str) -> None:
         """
         Args:
-            number: the proxy knows the relay by this.
+            number: the gateway knows the relay by this.
         """
         self.command = command
-        self._proxy = proxy
+        self._gateway = gateway
         self._number = number
         #: Who waits for its answers, in the order of the requests; its status comes first, without a request. One that
         #: waits no more keeps its place, so that nobody else gets its answer.
@@ -337,7 +337,7 @@ class RelayChannel:
         if self._ended.done():
             return None
         answer = self._next_answer()
-        self._proxy.send({"relay": self._number, "request": what})
+        self._gateway.send({"relay": self._number, "request": what})
         return await answer
 
     def _next_answer(self) -> asyncio.Future[dict[str, Any] | None]:
@@ -360,12 +360,12 @@ class RelayChannel:
             is_given_up: do not wait until it has ended; nothing is heard of its site.
         """
         if not self._ended.done():
-            self._proxy.send({"relay": self._number})
+            self._gateway.send({"relay": self._number})
         if not is_given_up:
             with contextlib.suppress(TransportError, TimeoutError):
                 async with asyncio.timeout(RELAY_ENDS_WITHIN_S):
                     await self.wait()
-        await self._proxy.forget_relay(self._number)
+        await self._gateway.forget_relay(self._number)
 
     # --- for the connection -----------------------------------------------------------------------------------------
 
@@ -397,13 +397,13 @@ class SiteSession:
 
     Attributes:
         folder: of the run at the site.
-        command: shell text that becomes the login proxy; the words of its command line follow.
+        command: shell text that becomes the gateway; the words of its command line follow.
         site_timeout_s: how long the site may be silent.
     """
 
     def __init__(
         self,
-        proxy: ProxyConnection,
+        gateway: GatewayConnection,
         folder: str,
         command: str,
         on_report: OnReport,
@@ -416,8 +416,8 @@ class SiteSession:
         """
         self.folder = folder
         self.command = command
-        self.site_timeout_s = proxy.lease_s
-        self._proxy = proxy
+        self.site_timeout_s = gateway.lease_s
+        self._gateway = gateway
         self._on_report = on_report
         self.tell_people = tell_people
         self._failure: BaseException | None = None
@@ -438,14 +438,14 @@ class SiteSession:
         self._offsets[job] = offset
         self._orders.setdefault(job, {})
         self._numbers[job] = number
-        self._proxy.send({"listen": {self._path(job): offset}})
+        self._gateway.send({"listen": {self._path(job): offset}})
 
     def tell(self, job: str, order: Order) -> None:
         """Give a job an order."""
         number = self._numbers[job] = self._numbers.get(job, 0) + 1
         numbered = {"n": number, **order_object(order)}
         self._orders.setdefault(job, {})[number] = numbered
-        self._proxy.send({"to": self._path(job), "order": numbered})
+        self._gateway.send({"to": self._path(job), "order": numbered})
 
     def watch(self, job: str, host: str, port: int) -> None:
         """From now on tell, as `Gone`, when the agent of a job is not there any more, or its node.
@@ -453,7 +453,7 @@ class SiteSession:
         Nothing is told if the agent cannot be reached from the login node at all.
         """
         self._watched[job] = [host, port]
-        self._proxy.send({"watch": {self._path(job): [host, port]}})
+        self._gateway.send({"watch": {self._path(job): [host, port]}})
 
     def has_orders(self) -> bool:
         """Whether the site has not taken every order yet."""
@@ -468,17 +468,17 @@ class SiteSession:
             SiteError: the folder of a job is gone.
         """
         began = time.monotonic()
-        self._proxy.join(self)
+        self._gateway.join(self)
         try:
-            while (silent_s := time.monotonic() - max(began, self._proxy.proxy_heard_at)) <= self.site_timeout_s:
+            while (silent_s := time.monotonic() - max(began, self._gateway.proxy_heard_at)) <= self.site_timeout_s:
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(min(self._proxy.every_s, self.site_timeout_s - silent_s)):
+                    async with asyncio.timeout(min(self._gateway.every_s, self.site_timeout_s - silent_s)):
                         await self._failed.wait()
                 if self._failure is not None:
                     raise self._failure
         finally:
-            await self._proxy.leave(self)
-        raise SiteTimedOut(self._proxy.site, silent_s, self._proxy.why_silent or "it does not answer")
+            await self._gateway.leave(self)
+        raise SiteTimedOut(self._gateway.site, silent_s, self._gateway.why_silent or "it does not answer")
 
     # --- for the connection -----------------------------------------------------------------------------------------
 
@@ -505,12 +505,14 @@ class SiteSession:
             self._orders.get(job, {}).pop(what["taken"], None)
         elif "from" in what and what["next"] > self._offsets.get(job, 0):
             self._offsets[job] = what["next"]
-            self._on_report(job, agent_report(what["report"], f"{self._proxy.site}, job {job}"))
+            self._on_report(job, agent_report(what["report"], f"{self._gateway.site}, job {job}"))
         elif "gone" in what:
             self._watched.pop(job, None)
             self._on_report(job, Gone(what["why"]))
         elif "lost" in what:
-            raise SiteError(f"{what['file']} cannot be written at {self._proxy.site}: somebody has removed its folder")
+            raise SiteError(
+                f"{what['file']} cannot be written at {self._gateway.site}: somebody has removed its folder"
+            )
 
     def fail(self, error: BaseException) -> None:
         """The session cannot go on."""

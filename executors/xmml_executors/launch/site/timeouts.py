@@ -27,8 +27,8 @@ def lease_s() -> float:
     return _seconds("XMML_SITE_LEASE_S", LEASE_S, may_be_0=False)
 
 
-def lease_of_proxy_s(lease_s: float) -> float:
-    """The same for the login proxy, whose relays are of no use to instances that end a moment later."""
+def lease_of_gateway_s(lease_s: float) -> float:
+    """The same for the site gateway, whose relays are of no use to instances that end a moment later."""
     return lease_s * 2 / 3
 
 

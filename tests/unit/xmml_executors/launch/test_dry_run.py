@@ -115,7 +115,7 @@ def test_the_relays_of_a_run_are_shown_with_their_commands(rehearsed: Rehearsed)
     assert "this machine: mto --site here-RUN --listen 127.0.0.1:0 --stdin --log /runs/r/relays/here.log\n" in text
     beta, server = text.split("site server:")
     log, link = "--log ~/xmml/runs/RUN/relays/beta.log", "--link 127.0.0.1:PORT,encrypt=true"
-    assert f"in the login proxy, as by mto --site beta-RUN --listen 0.0.0.0:40001 {log} {link}" in beta
+    assert f"in the site gateway, as by mto --site beta-RUN --listen 0.0.0.0:40001 {log} {link}" in beta
     assert "mto --site" not in server
     assert "ssh leads 127.0.0.1:PORT there to the relay of this machine" in server
     assert "mto --site" not in rehearsed(SERVER)

@@ -37,7 +37,7 @@ def answers(relay: RemoteRelay) -> bool:
 
 
 def by_another_login(site: RunSite) -> RunSite:
-    """The same site over a login of its own, and so with a login proxy of its own."""
+    """The same site over a login of its own, and so with a gateway of its own."""
     again = RunSite(site.site, site.run_id, site.journal, SiteLogin(site.site, LocalTransport(site.name)))
     again.folder = site.folder
     return again
@@ -58,7 +58,7 @@ def test_a_relay_that_was_started_earlier_makes_room(tmp_path: Path) -> None:
             assert await first.start()
             assert await second.start(), second.problem
             assert first._channel is not None
-            with pytest.raises(TransportError, match=r"the login proxy has ended with status \d+"):
+            with pytest.raises(TransportError, match=r"the site gateway has ended with status \d+"):
                 await asyncio.wait_for(first._channel.wait(), LIMIT_S)
             assert answers(second)
         finally:
@@ -168,7 +168,7 @@ def test_relays_whose_process_is_killed_are_started_again_on_their_ports(tmp_pat
             await site.transport.close()
         return told
 
-    ended = "here: its relay has ended (site here: the login proxy has ended with status 137) and is started again"
+    ended = "here: its relay has ended (site here: the site gateway has ended with status 137) and is started again"
     assert asyncio.run(work()) == [ended, ended]
 
 
@@ -237,7 +237,7 @@ def take_its_program(folder: Path, relay: RemoteRelay) -> None:
     ("take", "why"),
     [
         (take_its_log, "log: .* cannot be opened: No such file"),
-        (take_its_program, "site here: the login proxy has ended with status 127: .*mto: not found"),
+        (take_its_program, "site here: the site gateway has ended with status 127: .*mto: not found"),
     ],
 )
 def test_a_relay_that_cannot_be_started_again_is_the_end_and_it_is_said_why(

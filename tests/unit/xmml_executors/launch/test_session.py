@@ -16,8 +16,8 @@ from xmml_executors.launch.site import session
 from xmml_executors.launch.site.program import command_at
 from xmml_executors.launch.site.session import (
     STALLED_AFTER,
+    GatewayConnection,
     Gone,
-    ProxyConnection,
     RelayChannel,
     SiteSession,
     SiteTimedOut,
@@ -77,10 +77,10 @@ class Kept:
         self.transport = beside.transport if beside is not None else transport or Breaking()
         self.heard: list[AgentReport | Gone] = []
         self.happened = asyncio.Event()
-        self.proxy = beside.proxy if beside is not None else ProxyConnection("here", self.transport, **options)
+        self.gateway = beside.gateway if beside is not None else GatewayConnection("here", self.transport, **options)
         command = f"exec {command_at(str(run_folder))}"
         self.told: list[str] = []
-        self.channel = SiteSession(self.proxy, str(run_folder), command, self.on_report, self.told.append)
+        self.channel = SiteSession(self.gateway, str(run_folder), command, self.on_report, self.told.append)
 
     def on_report(self, job: str, report: AgentReport | Gone) -> None:
         assert job == "m.1"
@@ -217,7 +217,7 @@ def test_a_site_whose_program_cannot_be_started_is_given_up_with_what_its_shell_
 
     async def go() -> None:
         async with Kept(run_folder, lease_s=3.0) as kept:
-            with pytest.raises(SiteTimedOut, match=r"the login proxy has ended with status 127: .*mto: not found"):
+            with pytest.raises(SiteTimedOut, match=r"the site gateway has ended with status 127: .*mto: not found"):
                 await asyncio.wait_for(kept.keeping, LIMIT_S)
 
     asyncio.run(go())
@@ -385,7 +385,7 @@ def test_every_run_of_a_connection_has_its_lease_renewed(tmp_path: Path) -> None
 async def relay_of(kept: Kept) -> RelayChannel:
     """Start a relay beside the login proxy."""
     words = ["--site", f"t{os.getpid()}", "--listen", "127.0.0.1:0"]
-    relay = await kept.proxy.start_relay(kept.channel.command, words)
+    relay = await kept.gateway.start_relay(kept.channel.command, words)
     assert await relay.status() is not None
     return relay
 
@@ -398,13 +398,15 @@ def test_a_file_system_that_does_not_answer_holds_up_no_relay(run_folder: Path) 
     async def go() -> None:
         os.mkfifo(run_folder / "jobs/m.1/orders")  # whoever opens it waits for a reader
         kept = Kept(run_folder)
-        kept.proxy.every_s = 0.5
+        kept.gateway.every_s = 0.5
         async with kept:
             kept.channel.listen("m.1")
             relay = await relay_of(kept)
             kept.channel.tell("m.1", Go())
-            stalled_s = STALLED_AFTER * kept.proxy.every_s
-            await until(lambda: time.monotonic() - kept.proxy.proxy_heard_at > 2 * stalled_s, "the proxy does not wait")
+            stalled_s = STALLED_AFTER * kept.gateway.every_s
+            await until(
+                lambda: time.monotonic() - kept.gateway.proxy_heard_at > 2 * stalled_s, "the proxy does not wait"
+            )
             assert await answers(relay)
             assert kept.transport.started == 1
 
@@ -434,7 +436,7 @@ def test_a_proxy_that_fails_begins_again_beside_the_relays_and_no_order_is_lost_
             kept.channel.listen("m.1")
             relay = await relay_of(kept)
             kept.channel.tell("m.1", Signal("flow", 1))
-            await until(lambda: "Is a directory" in kept.proxy.why_silent, "it does not fail")
+            await until(lambda: "Is a directory" in kept.gateway.why_silent, "it does not fail")
             kept.channel.tell("m.1", Signal("flow", 2))
             orders.rmdir()
             kept.report(Over())
@@ -516,7 +518,7 @@ def test_whoever_waits_for_a_relay_that_is_given_up_waits_no_more(run_folder: Pa
         os.mkfifo(run_folder / "nobody-writes")
         kept = Kept(run_folder)
         words = ["--site", f"t{os.getpid()}", "--listen", "127.0.0.1:0", "--log", str(run_folder / "nobody-writes")]
-        relay = await kept.proxy.start_relay(kept.channel.command, words)  # waits for a reader of its log
+        relay = await kept.gateway.start_relay(kept.channel.command, words)  # waits for a reader of its log
         try:
             waiting = asyncio.gather(relay.status(), relay.wait())
             await relay.end(is_given_up=True)
