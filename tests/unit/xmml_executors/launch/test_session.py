@@ -216,7 +216,9 @@ def test_a_site_whose_program_cannot_be_started_is_given_up_with_what_its_shell_
     (run_folder / "mto").unlink()
 
     async def go() -> None:
-        async with Kept(run_folder, lease_s=3.0) as kept:
+        async with Kept(run_folder) as kept:
+            await until(lambda: bool(kept.gateway.why_silent), "it begins")
+            kept.channel.site_timeout_s = 0.1
             with pytest.raises(SiteTimedOut, match=r"the site gateway has ended with status 127: .*mto: not found"):
                 await asyncio.wait_for(kept.keeping, LIMIT_S)
 
@@ -228,7 +230,8 @@ def test_a_site_whose_disk_is_full_is_given_up_and_told_once(run_folder: Path) -
 
     async def go() -> None:
         async with Kept(run_folder) as kept:
-            kept.channel.site_timeout_s = 4.0
+            await until(lambda: bool(kept.told), "it does not fail")
+            kept.channel.site_timeout_s = 3.0  # a proxy begins about once a second
             with pytest.raises(SiteTimedOut, match=r"\(cannot write .*/lease: "):
                 await asyncio.wait_for(kept.keeping, LIMIT_S)
             (told,) = kept.told
