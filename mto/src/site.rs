@@ -196,7 +196,7 @@ fn stage_files(run: &Path, more: &MoreLanes) -> Result<(), String> {
             match lanes.take(&target) {
                 Ok(_) => {}
                 Err(Failure::Stopped) => break, // nobody gives them
-                Err(failure) => return Err(failure.to_string()),
+                Err(failure) => return failed(lanes, &failure),
             }
         }
     }
@@ -212,10 +212,16 @@ fn give_results(run: &Path, more: &MoreLanes) -> Result<(), String> {
     send_answer(&lanes, &results)?;
     match lanes.give(&results.source(run)) {
         Ok(_) | Err(Failure::Stopped) => {} // or nobody takes them
-        Err(failure) => return Err(failure.to_string()),
+        Err(failure) => return failed(lanes, &failure),
     }
     lanes.finish();
     Ok(())
+}
+
+/// Has the other end hear the last message, which says why the copy cannot go on.
+fn failed(lanes: Lanes, failure: &Failure) -> Result<(), String> {
+    lanes.finish();
+    Err(failure.to_string())
 }
 
 fn receive_order<Order: DeserializeOwned>(lanes: &Lanes) -> Result<Option<Order>, String> {

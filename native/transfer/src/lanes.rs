@@ -161,7 +161,7 @@ impl Lanes {
     /// Gives everything away; another thread hears what is said of it.
     ///
     /// # Errors
-    /// As of [`Source::run`]; it also stops when no more is said.
+    /// As of [`Source::run`]; it also stops when no more is said. Nothing is received after a failure.
     pub fn give(&self, source: &Source) -> Result<Report, Failure> {
         thread::scope(|scope| {
             scope.spawn(|| loop {
@@ -171,8 +171,14 @@ impl Lanes {
                     Ok(None) | Err(_) => return source.lose(),
                 }
             });
-            let _working = self.sign_while_working(scope, &source.progress);
-            source.run(self)
+            let working = self.sign_while_working(scope, &source.progress);
+            let done = source.run(self);
+            drop(working);
+            if done.is_err() {
+                // The target may go on waiting: whoever listens to it would do the same.
+                self.shared.cut_incoming(io::ErrorKind::ConnectionAborted.into());
+            }
+            done
         })
     }
 
@@ -231,11 +237,9 @@ impl Shared {
             // One that ends before it begins came too late: the other end has no use for it any more.
             let has_begun = reading.fill_buf().is_ok_and(|begin| !begin.is_empty());
             let done = if has_begun { shared.read_lane(reading) } else { Ok(()) };
-            let mut incoming = locked(&shared.incoming);
-            incoming.open_lanes -= 1;
+            locked(&shared.incoming).open_lanes -= 1;
             if let Err(error) = done {
-                incoming.cut = Some(error);
-                drop(incoming);
+                shared.cut_incoming(error);
                 shared.cut_outgoing();
             }
             shared.incoming_changed.notify_all();
@@ -249,6 +253,11 @@ impl Shared {
             outgoing.is_cut |= done.is_err();
             shared.outgoing_changed.notify_all();
         });
+    }
+
+    fn cut_incoming(&self, why: io::Error) {
+        locked(&self.incoming).cut.get_or_insert(why);
+        self.incoming_changed.notify_all();
     }
 
     fn cut_outgoing(&self) {
@@ -293,14 +302,20 @@ impl Shared {
         }
     }
 
-    /// Writes what waits to a lane, until no more comes.
+    /// Writes what waits to a lane, until no more comes. The end of a lane says that nothing was lost, so that none is written after a
+    /// cut.
     fn write_lane(&self, mut writing: impl Write) -> io::Result<()> {
         write_frame(&mut writing, HELLO, &[])?;
         loop {
             let is_idle =
                 |outgoing: &mut Outgoing| outgoing.waiting.is_empty() && !outgoing.is_closed && !outgoing.is_cut;
             let waited = self.outgoing_changed.wait_while(locked(&self.outgoing), is_idle);
-            let next = waited.unwrap_or_else(PoisonError::into_inner).waiting.pop_front();
+            let mut outgoing = waited.unwrap_or_else(PoisonError::into_inner);
+            if outgoing.is_cut {
+                return Ok(());
+            }
+            let next = outgoing.waiting.pop_front();
+            drop(outgoing);
             self.outgoing_changed.notify_all();
             match next {
                 Some((number, message)) => write_frame(&mut writing, number, &message)?,
@@ -564,6 +579,33 @@ mod tests {
             drop(there);
             giving.join().unwrap().unwrap_err();
         });
+    }
+
+    #[test]
+    fn a_lane_does_not_end_properly_when_another_one_was_cut() {
+        let (cut, other, mut written) = (pair(), pair(), pair());
+        let there = lanes(vec![cut.1]);
+        there.shared.add(other.1, written.0);
+        write_frame(&mut &cut.0, HELLO, &[]).unwrap();
+        drop(cut.0);
+        assert!(there.receive().is_err());
+        there.finish();
+        let mut frames = Vec::new();
+        written.1.read_to_end(&mut frames).unwrap();
+        assert!(!frames.windows(8).any(|number| number == END.to_le_bytes()), "{frames:?}");
+    }
+
+    #[test]
+    fn a_source_that_the_target_tells_nonsense_refuses_it_and_ends() {
+        let (here, there) = pair();
+        let (source, target) = (lanes(vec![here]), lanes(vec![there]));
+        target.send(&[&ToSource::Have(7, vec![]).to_bytes()]).unwrap(); // and waits for what comes
+        let (ended, ends) = mpsc::channel();
+        thread::spawn(move || ended.send(source.give(&Source::new(vec![]))));
+        let done = ends.recv_timeout(Duration::from_secs(60)).expect("it still listens to the target");
+        assert!(matches!(done, Err(Failure::Malformed(_))), "{done:?}");
+        let mut heard = std::iter::from_fn(|| target.receive().unwrap());
+        assert!(heard.any(|message| matches!(ToTarget::read(&message), Ok(ToTarget::Refused(_)))));
     }
 
     #[test]

@@ -240,6 +240,11 @@ pub fn finished() -> Vec<u8> {
     writer.text
 }
 
+/// A [`ToTarget::Refused`] as bytes.
+pub fn refused(why: &str) -> Vec<u8> {
+    ToSource::Refused(why.to_owned()).to_bytes()
+}
+
 /// Reads values one after the other; `None`: what comes next is something else.
 struct Reader<'a> {
     rest: &'a [u8],

@@ -92,9 +92,17 @@ impl Source {
     /// Copies everything; returns what came of it. Another thread hears meanwhile.
     ///
     /// # Errors
-    /// It shall stop, or the target cannot go on or does not keep to the protocol. What stands at the target is kept there for the next
-    /// attempt.
+    /// It shall stop, or the target cannot go on or does not keep to the protocol, which the target is told. What stands at the target is
+    /// kept there for the next attempt.
     pub fn run(&self, peer: &dyn Peer) -> Result<Report, Failure> {
+        let done = self.give_all(peer);
+        if let Err(failure @ Failure::Malformed(_)) = &done {
+            let _ = peer.send(&[&message::refused(&failure.to_string())]); // the failure is the same if nobody hears of it
+        }
+        done
+    }
+
+    fn give_all(&self, peer: &dyn Peer) -> Result<Report, Failure> {
         let mut giving = Giving {
             peer,
             source: self,

@@ -8,12 +8,14 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Instant;
 
 use crate::listing::{Entry, Kind};
 use crate::message::{Piece, ToSource, ToTarget, MOST_DATA, MOST_PIECES};
-use crate::ranges::{digest, digests, Range};
+use crate::ranges::{digest, digests, ranges, Range};
 use crate::report::{Progress, Report};
-use crate::tree::{Layout, Status, Tree};
+use crate::tree::{dress, Layout, Status, Tree, Version, LOCK_LIMIT, LOCK_PAUSE};
 use crate::{reason, Failure, Peer, Stop};
 
 /// A range that has come altered so often is given up: the source's disk or memory is broken.
@@ -33,8 +35,8 @@ pub struct Target {
     find_base: FindBase,
     pending: Mutex<Pending>,
     news: Condvar,
-    /// Files whose content is compared with an earlier version (or else with what an interrupted copy has left).
-    based_on_file: Mutex<HashMap<u64, bool>>,
+    /// What the source was sent the digests of, by the number of the file.
+    compared: Mutex<HashMap<u64, Compared>>,
     report: Mutex<Report>,
     /// As the thread that considers sees it.
     tree: Mutex<Tree>,
@@ -59,11 +61,20 @@ struct Receiving {
     given_up: HashSet<u64>,
 }
 
+/// The content that the digests of a file are of. The source sends nothing of what stands in it.
+#[derive(Clone, Copy)]
+enum Compared {
+    /// What an interrupted copy has left.
+    Part(Version),
+    /// An earlier version of the file.
+    Earlier(Version),
+}
+
 /// A file that is being written.
 struct PartialFile {
     file: File,
-    /// Ranges that have come altered, and how often in a row.
-    altered: BTreeMap<Range, u32>,
+    /// Ranges that the source has to send again, and how often in a row each has come altered.
+    lacking: BTreeMap<Range, u32>,
     received: u64,
 }
 
@@ -106,7 +117,7 @@ impl Target {
             find_base: Box::new(|_| None),
             pending: Mutex::default(),
             news: Condvar::new(),
-            based_on_file: Mutex::default(),
+            compared: Mutex::default(),
             report: Mutex::default(),
             tree: Mutex::new(Tree::new(layout)?),
             receiving: Mutex::new(Receiving {
@@ -206,14 +217,33 @@ impl Target {
 
     /// The checksums of what an interrupted copy, or an older version of the file, has of the content.
     fn digests(&self, tree: &mut Tree, number: u64, entry: &Entry, peer: &dyn Peer) -> Result<Vec<u8>, Trouble> {
-        let part = tree.open_part(entry);
-        let is_based_on_file = part.is_none();
-        let Some(file) = part.or_else(|| self.earlier(tree, entry)) else { return Ok(Vec::new()) };
-        locked(&self.based_on_file).insert(number, is_based_on_file);
+        let (file, compared): (_, fn(Version) -> Compared) = match self.part(tree, entry, peer)? {
+            Some(part) => (part, Compared::Part),
+            None => match self.earlier(tree, entry) {
+                Some(earlier) => (earlier, Compared::Earlier),
+                None => return Ok(Vec::new()),
+            },
+        };
+        // Before the first range is read: what is written to it meanwhile makes another version of it.
+        locked(&self.compared).insert(number, compared(Version::of(&file)?));
         digests(&file, entry.size, |length| {
             self.progress.compare(length as u64);
             Ok::<(), Trouble>(self.check(peer)?)
         })
+    }
+
+    /// What an interrupted copy has left, locked, so that no other copy writes to it while it is hashed.
+    fn part(&self, tree: &mut Tree, entry: &Entry, peer: &dyn Peer) -> Result<Option<File>, Trouble> {
+        let until = Instant::now() + LOCK_LIMIT;
+        loop {
+            match tree.open_part(entry) {
+                Err(_) if Instant::now() < until => {
+                    self.check(peer)?;
+                    thread::sleep(LOCK_PAUSE);
+                }
+                opened => return Ok(opened?),
+            }
+        }
     }
 
     /// An earlier version of a file.
@@ -258,7 +288,7 @@ impl Target {
                 locked(&self.report).failed.push((path, why));
             }
             ToTarget::Refused(why) => return Err(Failure::PeerFailed(why)),
-            // Else ranges that came altered were asked for again meanwhile.
+            // Else ranges that are lacking were asked for again meanwhile.
             ToTarget::Finished if receiving.arriving.is_empty() => {
                 self.finish_folders(receiving, peer)?;
                 say(peer, &ToSource::Done)?;
@@ -324,10 +354,10 @@ impl Target {
     fn write(&self, receiving: &mut Receiving, piece: &Piece, content: &[u8]) -> io::Result<()> {
         let arriving = self.open_partial(receiving, piece.file)?;
         if digest(content) != piece.digest {
-            *arriving.altered.entry(piece.range).or_default() += 1;
+            *arriving.lacking.entry(piece.range).or_default() += 1;
             return Ok(());
         }
-        arriving.altered.remove(&piece.range);
+        arriving.lacking.remove(&piece.range);
         arriving.file.write_all_at(content, piece.range.offset)?;
         arriving.received += content.len() as u64;
         locked(&self.report).sent += content.len() as u64;
@@ -335,22 +365,40 @@ impl Target {
         Ok(())
     }
 
-    fn is_based_on_file(&self, number: u64) -> bool {
-        locked(&self.based_on_file).get(&number) == Some(&true)
-    }
-
-    /// The file, open for writing.
+    /// The file, open for writing. If what it begins with is no longer what the source was sent the digests of (another copy has
+    /// completed the file, for one), everything is lacking that the source does not send anyway.
     fn open_partial<'a>(&self, receiving: &'a mut Receiving, number: u64) -> io::Result<&'a mut PartialFile> {
         let Receiving { tree, entries, arriving, .. } = receiving;
         Ok(match arriving.entry(number) {
             std::collections::hash_map::Entry::Occupied(begun) => begun.into_mut(),
             std::collections::hash_map::Entry::Vacant(new) => {
                 let entry = &entries[number as usize];
-                let base = if self.is_based_on_file(number) { self.earlier(tree, entry) } else { None };
-                let file = tree.begin_part(entry, base)?;
-                new.insert(PartialFile { file, altered: BTreeMap::new(), received: 0 })
+                let (file, is_as_compared) = match locked(&self.compared).get(&number).copied() {
+                    None => (tree.begin_part(entry, None, |_| {})?, true),
+                    Some(Compared::Part(version)) => {
+                        let file = tree.begin_part(entry, None, |_| {})?;
+                        let is_as_compared = Version::of(&file)? == version;
+                        (file, is_as_compared)
+                    }
+                    Some(Compared::Earlier(version)) => {
+                        let base = self.earlier(tree, entry);
+                        let file = tree.begin_part(entry, base.as_ref(), |length| self.progress.compare(length))?;
+                        // After the copy: it may be written to in its place.
+                        (file, base.map(|base| Version::of(&base)).transpose()? == Some(version))
+                    }
+                };
+                let lacking = ranges(if is_as_compared { 0 } else { entry.size }).map(|range| (range, 0)).collect();
+                new.insert(PartialFile { file, lacking, received: 0 })
             }
         })
+    }
+
+    /// The file of this name, if the source was sent its digests, so that it need not be written if nothing of it has come.
+    fn compared_file(&self, tree: &mut Tree, number: u64, entry: &Entry) -> io::Result<Option<File>> {
+        let Some(Compared::Earlier(version)) = locked(&self.compared).get(&number).copied() else { return Ok(None) };
+        let Some(file) = tree.open_file(entry) else { return Ok(None) };
+        let is_whole = file.metadata()?.len() == entry.size && Version::of(&file)? == version;
+        Ok(is_whole.then_some(file))
     }
 
     /// All of a file has come, or stood already.
@@ -379,21 +427,20 @@ impl Target {
 
     /// Finishes a file; returns what to say of it.
     fn end_file(&self, receiving: &mut Receiving, number: u64, entry: &Entry) -> io::Result<ToSource> {
-        if !receiving.arriving.contains_key(&number) && self.is_based_on_file(number) {
-            let status = receiving.tree.status(entry)?;
-            if status.is_some_and(|status| status.size == entry.size) {
-                receiving.tree.dress(entry)?;
+        if !receiving.arriving.contains_key(&number) {
+            if let Some(file) = self.compared_file(&mut receiving.tree, number, entry)? {
+                dress(&file, entry)?;
                 self.progress.advance(entry.size);
                 return Ok(ToSource::Stored(number));
             }
         }
         let arriving = self.open_partial(receiving, number)?;
-        if !arriving.altered.is_empty() {
-            if arriving.altered.values().any(|times| *times >= MOST_ATTEMPTS) {
+        if !arriving.lacking.is_empty() {
+            if arriving.lacking.values().any(|times| *times >= MOST_ATTEMPTS) {
                 let why = format!("a part of it came altered {MOST_ATTEMPTS} times; is a memory or disk broken?");
                 return Ok(ToSource::Failed(number, why));
             }
-            return Ok(ToSource::Again(number, arriving.altered.keys().take(MOST_PIECES).copied().collect()));
+            return Ok(ToSource::Again(number, arriving.lacking.keys().take(MOST_PIECES).copied().collect()));
         }
         let Receiving { tree, arriving, .. } = receiving;
         let arriving = &arriving[&number];
@@ -457,6 +504,7 @@ mod tests {
 
     use super::*;
     use crate::message::{around_chunk, entries, listed};
+    use crate::ranges::RANGE;
     use crate::tests::{file, Folder};
 
     /// A source that keeps what it is told.
@@ -524,6 +572,118 @@ mod tests {
     fn a_file_is_given_up_when_a_range_of_it_comes_altered_every_time() {
         let told = told_of_a_file(2, MOST_ATTEMPTS);
         assert!(matches!(&told, ToSource::Failed(0, why) if why.contains("altered 3 times")), "{told:?}");
+    }
+
+    /// A copy of a file of two ranges of which the target has the first, in a part or an earlier version; the source knows that.
+    struct ComparedCopy {
+        folder: Folder,
+        peer: Kept,
+        target: Target,
+        content: Vec<u8>,
+    }
+
+    impl ComparedCopy {
+        fn with(there: &str) -> ComparedCopy {
+            let (folder, peer) = (Folder::new(), Kept::default());
+            let mut content = vec![1; RANGE];
+            content.extend_from_slice(&[2; 1000]);
+            fs::write(folder.path().join(there), &content[..RANGE]).unwrap();
+            let target = Target::new(Layout { base: folder.path().to_owned(), name: None }, false).unwrap();
+            let copy = ComparedCopy { folder, peer, target, content };
+            copy.hear(&entries(0, [&file("file", copy.content.len() as u64)].into_iter()));
+            copy.hear(&listed(1, copy.content.len() as u64, &[]));
+            copy.target.consider(&copy.peer);
+            let told = locked(&copy.peer.0).drain(..).next().unwrap();
+            assert_eq!(told, ToSource::Have(0, digest(&copy.content[..RANGE]).to_vec()));
+            copy
+        }
+
+        fn path(&self, name: &str) -> std::path::PathBuf {
+            self.folder.path().join(name)
+        }
+
+        fn hear(&self, message: &[u8]) {
+            assert!(self.target.hear(message, &self.peer).unwrap());
+        }
+
+        /// Gives these ranges, and says that the file is complete; returns what the target says.
+        fn give(&self, given: &[Range]) -> ToSource {
+            let content = |range: &Range| &self.content[range.offset as usize..][..range.length];
+            let data: Vec<u8> = given.iter().flat_map(content).copied().collect();
+            let pieces: Vec<Piece> =
+                given.iter().map(|range| Piece { file: 0, range: *range, digest: digest(content(range)) }).collect();
+            let (before, behind) = around_chunk(&pieces, data.len(), &[0]);
+            self.hear(&[before, data, behind].concat());
+            locked(&self.peer.0).pop().unwrap()
+        }
+
+        fn second(&self) -> Range {
+            ranges(self.content.len() as u64).nth(1).unwrap()
+        }
+
+        /// Gives what is asked for again; the file is whole then.
+        fn is_whole_after(&self, told: &ToSource) {
+            let ToSource::Again(0, again) = told else { panic!("{told:?}") };
+            assert_eq!(self.give(again), ToSource::Stored(0));
+            assert!(fs::read(self.path("file")).unwrap() == self.content);
+        }
+    }
+
+    const PART: &str = ".file.xmml-part";
+
+    #[test]
+    fn a_file_that_is_as_it_was_compared_lacks_only_what_the_digests_lack() {
+        for there in [PART, "file"] {
+            let copy = ComparedCopy::with(there);
+            assert_eq!(copy.give(&[copy.second()]), ToSource::Stored(0));
+            assert!(fs::read(copy.path("file")).unwrap() == copy.content);
+        }
+    }
+
+    #[test]
+    fn copying_an_earlier_version_is_progress_as_hashing_it_is() {
+        for (there, compared) in [(PART, RANGE), ("file", 2 * RANGE)] {
+            let copy = ComparedCopy::with(there);
+            assert_eq!(copy.target.progress.compared(), RANGE as u64);
+            copy.give(&[copy.second()]);
+            assert_eq!(copy.target.progress.compared(), compared as u64, "{there}");
+        }
+    }
+
+    #[test]
+    fn a_part_that_another_copy_has_completed_since_is_not_taken_for_there() {
+        let copy = ComparedCopy::with(PART);
+        fs::rename(copy.path(PART), copy.path("file")).unwrap();
+        let told = copy.give(&[copy.second()]);
+        copy.is_whole_after(&told);
+    }
+
+    #[test]
+    fn an_earlier_version_that_was_replaced_since_is_not_taken_for_there() {
+        let copy = ComparedCopy::with("file");
+        fs::write(copy.path("other"), vec![3; RANGE]).unwrap();
+        fs::rename(copy.path("other"), copy.path("file")).unwrap();
+        let told = copy.give(&[copy.second()]);
+        copy.is_whole_after(&told);
+    }
+
+    #[test]
+    fn an_earlier_version_that_was_replaced_since_is_not_stored_because_all_of_it_stood_there() {
+        let folder = Folder::new();
+        let path = |name: &str| folder.path().join(name);
+        let peer = Kept::default();
+        fs::write(path("file"), "as it is").unwrap();
+        let target = Target::new(Layout { base: folder.path().to_owned(), name: None }, false).unwrap();
+        let hear = |message: &[u8]| assert!(target.hear(message, &peer).unwrap());
+        hear(&entries(0, [&file("file", 8)].into_iter()));
+        hear(&listed(1, 8, &[]));
+        target.consider(&peer);
+        fs::write(path("other"), "another!").unwrap();
+        fs::rename(path("other"), path("file")).unwrap();
+        let (before, behind) = around_chunk(&[], 0, &[0]);
+        hear(&[before, behind].concat());
+        let told = locked(&peer.0).pop();
+        assert_eq!(told, Some(ToSource::Again(0, vec![Range { offset: 0, length: 8 }])));
     }
 
     #[test]

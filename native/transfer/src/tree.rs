@@ -2,7 +2,7 @@
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{File, OpenOptions, Permissions};
-use std::io;
+use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -16,12 +16,14 @@ use crate::listing::{nanoseconds, Entry, LONGEST_PATH};
 
 /// Ends the provisional name of a file.
 pub const PART_SUFFIX: &str = ".xmml-part";
+/// Bytes of an earlier version that are copied at a time.
+const COPIED: u64 = 64 << 20;
 const LONGEST_NAME: usize = 255;
 const OPEN_FOLDERS: usize = 32;
 const PERMISSIONS: u32 = 0o777;
 /// How long a file is waited for that another copy writes: mostly one that is about to end.
-const LOCK_LIMIT: Duration = Duration::from_secs(10);
-const LOCK_PAUSE: Duration = Duration::from_millis(20);
+pub(crate) const LOCK_LIMIT: Duration = Duration::from_secs(10);
+pub(crate) const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Where entries go.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +88,33 @@ impl Status {
             true => Err(io::Error::new(io::ErrorKind::IsADirectory, "a folder has this name at the target")),
             false => Ok(()),
         }
+    }
+}
+
+/// Tells whether a file is another one, or has been written to, since it was looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Version {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified_ns: i64,
+    changed_ns: i64,
+}
+
+impl Version {
+    /// The version that a file has now.
+    ///
+    /// # Errors
+    /// It cannot be looked at.
+    pub fn of(file: &File) -> io::Result<Version> {
+        let status = file.metadata()?;
+        Ok(Version {
+            device: status.dev(),
+            inode: status.ino(),
+            size: status.len(),
+            modified_ns: nanoseconds(status.mtime(), status.mtime_nsec()),
+            changed_ns: nanoseconds(status.ctime(), status.ctime_nsec()),
+        })
     }
 }
 
@@ -229,30 +258,44 @@ impl Tree {
         open_to_read(&folder, &name)
     }
 
-    /// What an interrupted copy has left, for reading.
-    pub fn open_part(&mut self, entry: &Entry) -> Option<File> {
-        let (folder, name) = self.at(entry).ok()?;
-        open_to_read(&folder, &part_name(&name))
+    /// What an interrupted copy has left, for reading; no other copy writes to it while it is open.
+    ///
+    /// # Errors
+    /// Another copy writes to it.
+    pub fn open_part(&mut self, entry: &Entry) -> io::Result<Option<File>> {
+        let Ok((folder, name)) = self.at(entry) else { return Ok(None) };
+        // NFS locks only what may be written to.
+        let part = open(&folder, &part_name(&name), libc::O_RDWR | libc::O_NONBLOCK, 0).ok();
+        match part.filter(is_file) {
+            Some(part) if !is_locked_by_us(&part) => Err(written_by_another()),
+            part => Ok(part),
+        }
     }
 
     /// Removes what an interrupted copy has left under the provisional name. Mostly there is nothing; what cannot be removed is reported
     /// when its name is needed.
     pub fn remove_part(&mut self, entry: &Entry) {
-        if let Ok((folder, name)) = self.at(entry) {
+        if let (Ok(Some(_part)), Ok((folder, name))) = (self.open_part(entry), self.at(entry)) {
             remove(&folder, &part_name(&name));
         }
     }
 
-    /// The file under its provisional name, for writing; it begins as a copy of `base` if there is one.
+    /// The file under its provisional name, for writing; it begins as a copy of `base` if there is one. `copied` is called behind
+    /// each piece of that, with its length.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn begin_part(&mut self, entry: &Entry, base: Option<File>) -> io::Result<File> {
+    pub fn begin_part(&mut self, entry: &Entry, base: Option<&File>, copied: impl Fn(u64)) -> io::Result<File> {
         let (folder, name) = self.at(entry)?;
         let mut file = locked_part(&folder, &part_name(&name), LOCK_LIMIT)?;
-        if let Some(mut base) = base {
+        if let Some(base) = base {
             file.set_len(0)?;
-            io::copy(&mut base, &mut file)?;
+            loop {
+                match io::copy(&mut base.take(COPIED), &mut file)? {
+                    0 => break,
+                    length => copied(length),
+                }
+            }
         }
         Ok(file)
     }
@@ -263,10 +306,16 @@ impl Tree {
     /// That is not possible.
     pub fn finish_part(&mut self, entry: &Entry, file: &File) -> io::Result<()> {
         let (folder, name) = self.at(entry)?;
+        let part = part_name(&name);
         refuse_folder(&folder, &name)?;
         file.set_len(entry.size)?;
         dress(file, entry)?;
-        rename(&folder, &part_name(&name), &name)
+        if !is_named(&folder, &part, file)? {
+            let text =
+                format!("{} at the target was removed while it was written; copy again", Path::new(&part).display());
+            return Err(io::Error::new(io::ErrorKind::NotFound, text));
+        }
+        rename(&folder, &part, &name)
     }
 
     /// Gives a file that has the right content already its mode and times.
@@ -285,23 +334,36 @@ fn locked_part(folder: &OwnedFd, part: &OsStr, limit: Duration) -> io::Result<Fi
     let until = Instant::now() + limit;
     loop {
         let file = open(folder, part, libc::O_RDWR | libc::O_CREAT, 0o600)?;
-        let status = file.metadata()?;
-        if !status.is_file() {
+        if !is_file(&file) {
             let text = format!("{} at the target is no file", Path::new(part).display());
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
         }
         if is_locked_by_us(&file) {
             // The other copy may have given it its own name meanwhile.
-            if status_at(folder, part)?.is_some_and(|named| named.inode == status.ino()) {
+            if is_named(folder, part, &file)? {
                 return Ok(file);
             }
         } else if Instant::now() > until {
-            let text = "another copy writes this file at the target; copy again when that has ended";
-            return Err(io::Error::new(io::ErrorKind::ResourceBusy, text));
+            return Err(written_by_another());
         } else {
             thread::sleep(LOCK_PAUSE);
         }
     }
+}
+
+fn written_by_another() -> io::Error {
+    let text = "another copy writes this file at the target; copy again when that has ended";
+    io::Error::new(io::ErrorKind::ResourceBusy, text)
+}
+
+/// Whether an open file has this name still.
+fn is_named(folder: &OwnedFd, name: &OsStr, file: &File) -> io::Result<bool> {
+    let inode = file.metadata()?.ino();
+    Ok(status_at(folder, name)?.is_some_and(|named| named.inode == inode))
+}
+
+fn is_file(file: &File) -> bool {
+    file.metadata().is_ok_and(|status| status.is_file())
 }
 
 /// Locks a file, for as long as it is open; false if another process has. Where the file system knows no locks, nobody has one.
@@ -322,7 +384,8 @@ pub fn part_name(name: &OsStr) -> OsString {
     }
 }
 
-fn dress(file: &File, entry: &Entry) -> io::Result<()> {
+/// Gives a file or folder its mode and times.
+pub(crate) fn dress(file: &File, entry: &Entry) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(entry.mode & PERMISSIONS))?;
     // SAFETY: the descriptor is open, and there are two times.
     done(unsafe { libc::futimens(file.as_raw_fd(), times(entry).as_ptr()) })
@@ -365,8 +428,7 @@ fn open(folder: &OwnedFd, name: &OsStr, flags: libc::c_int, mode: libc::mode_t) 
 }
 
 fn open_to_read(folder: &OwnedFd, name: &OsStr) -> Option<File> {
-    let file = open(folder, name, libc::O_RDONLY | libc::O_NONBLOCK, 0).ok()?;
-    file.metadata().is_ok_and(|status| status.is_file()).then_some(file)
+    open(folder, name, libc::O_RDONLY | libc::O_NONBLOCK, 0).ok().filter(is_file)
 }
 
 fn status_at(folder: &OwnedFd, name: &OsStr) -> io::Result<Option<Status>> {
@@ -421,6 +483,39 @@ mod tests {
         assert!(error.to_string().contains("another copy writes this file at the target"), "{error}");
         drop(theirs);
         locked_part(&base, &name, Duration::ZERO).unwrap();
+    }
+
+    #[test]
+    fn a_part_that_another_copy_writes_is_neither_compared_nor_removed_nor_renamed() {
+        let folder = Folder::new();
+        let mut tree = Tree::new(Layout { base: folder.path().to_owned(), name: None }).unwrap();
+        let (entry, part) = (file("file", 4), folder.path().join(".file.xmml-part"));
+        let theirs = tree.begin_part(&entry, None, |_| {}).unwrap();
+        assert_eq!(tree.open_part(&entry).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
+        tree.remove_part(&entry);
+        assert!(part.exists());
+        fs::remove_file(&part).unwrap();
+        fs::write(&part, "half").unwrap(); // of somebody else
+        let error = tree.finish_part(&entry, &theirs).unwrap_err();
+        assert!(error.to_string().contains("was removed while it was written"), "{error}");
+        assert!(part.exists());
+    }
+
+    #[test]
+    fn the_folder_that_is_copied_to_may_be_reached_by_links_but_none_below_it_are_followed() {
+        let folder = Folder::new();
+        let (elsewhere, runs) = (folder.path().join("elsewhere"), folder.path().join("runs"));
+        fs::create_dir_all(elsewhere.join("other/in")).unwrap();
+        std::os::unix::fs::symlink("elsewhere", &runs).unwrap();
+        std::os::unix::fs::symlink("other", elsewhere.join("run")).unwrap();
+        std::os::unix::fs::symlink("in", elsewhere.join("run/link")).unwrap();
+        let mut tree = Tree::new(Layout { base: runs.join("run"), name: None }).unwrap();
+        let entry = file("in/file", 0);
+        let part = tree.begin_part(&entry, None, |_| {}).unwrap();
+        tree.finish_part(&entry, &part).unwrap();
+        assert!(elsewhere.join("other/in/file").exists());
+        let refused = tree.begin_part(&file("link/file", 0), None, |_| {}).unwrap_err().to_string();
+        assert!(refused.contains("link is a symbolic link"), "{refused}");
     }
 
     #[test]
