@@ -15,7 +15,6 @@ pub mod outlet;
 pub mod owner;
 pub mod registry;
 pub mod relay;
-pub mod resolver;
 pub mod routes;
 pub mod signals;
 pub mod status;

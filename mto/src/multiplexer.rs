@@ -3,7 +3,7 @@
 //! Each of them has a thread, and this one passes lines between them and the launcher. It waits for none of them: where a
 //! file system does not answer, the login proxy, which works on files, waits for that alone.
 //!
-//! An empty line is a sign of life, and is answered by one. What begins with [`FOR_RELAY`] is a [`RelayWord`], what begins
+//! An empty line is a sign of life, and is answered by one. What begins with [`FOR_RELAY`] is a [`RelayRequest`], what begins
 //! with [`FOR_PROXY`] begins a login proxy in the place of one that has failed, and everything else is for the login proxy.
 //! What the threads say goes to the launcher; [`Answer`] is what else it is told.
 
@@ -26,6 +26,7 @@ use xmml_site::login_proxy::LoginProxy;
 use xmml_site::polling::Pauses;
 use xmml_site::system::{poll, For};
 use xmml_wire::error::explained;
+use xmml_wire::resolver::Resolver;
 
 const FOR_RELAY: &[u8] = b"{\"relay\":";
 const FOR_PROXY: &[u8] = b"{\"proxy\":";
@@ -42,7 +43,7 @@ pub type ServeRelay = fn(&[String], UnixStream) -> Result<(), String>;
 /// From the launcher, for a relay.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RelayWord<'a> {
+struct RelayRequest<'a> {
     /// Its number, which no other relay of this process has had.
     relay: u64,
     /// Start it, with these words on its command line.
@@ -59,7 +60,7 @@ enum Answer<'a> {
         relay: u64,
         answer: &'a RawValue,
     },
-    /// The relay has ended; why, if it was not to.
+    /// The relay has ended. `ended` is its error text, empty after a requested end.
     Ended {
         relay: u64,
         ended: String,
@@ -124,7 +125,7 @@ impl Worker {
         Some(complete_lines(&mut self.from))
     }
 
-    /// Returns why it has ended, which it has; nothing if it was to.
+    /// Joins the finished thread. Returns its error text, empty if it ended as requested.
     fn why_ended(self) -> String {
         match self.thread.join() {
             Ok(ended) => ended.err().unwrap_or_default(),
@@ -180,7 +181,7 @@ impl Multiplexer {
                 self.read().map_err(of_system)?;
             }
             for line in complete_lines(&mut self.incoming) {
-                self.obey(&line)?;
+                self.handle(&line)?;
             }
             if self.has_room() {
                 self.read_proxy();
@@ -209,7 +210,8 @@ impl Multiplexer {
             thread::sleep(pause);
             let output = stream.try_clone().map_err(|error| explained(&error))?;
             let [input, output] = [stream, output].map(|end| File::from(OwnedFd::from(end)));
-            LoginProxy::new(run, input, output, Pauses::default()).run()
+            let resolver = Resolver::new().map_err(|error| explained(&error))?;
+            LoginProxy::new(run, input, output, Pauses::default(), resolver).run()
         })?);
         Ok(())
     }
@@ -245,13 +247,13 @@ impl Multiplexer {
         Ok(())
     }
 
-    fn obey(&mut self, line: &[u8]) -> Result<(), String> {
+    fn handle(&mut self, line: &[u8]) -> Result<(), String> {
         if line.is_empty() {
             self.outgoing.push(b'\n');
         } else if line.starts_with(FOR_RELAY) {
-            let word = serde_json::from_slice(line)
+            let request = serde_json::from_slice(line)
                 .map_err(|error| format!("what the launcher says is not understood: {error}: {}", shortened(line)))?;
-            self.obey_for_relay(word);
+            self.handle_for_relay(request);
         } else if line.starts_with(FOR_PROXY) {
             self.begin_proxy(PROXY_AGAIN).map_err(|error| explained(&error))?;
         } else if let Some(proxy) = &mut self.proxy {
@@ -260,16 +262,16 @@ impl Multiplexer {
         Ok(())
     }
 
-    fn obey_for_relay(&mut self, word: RelayWord) {
-        let relay = word.relay;
-        if let Some(words) = word.start {
+    fn handle_for_relay(&mut self, request: RelayRequest) {
+        let relay = request.relay;
+        if let Some(words) = request.start {
             let serve = self.serve_relay;
             match Worker::begin("relay", move |stream| serve(&words, stream)) {
                 Ok(worker) => drop(self.relays.insert(relay, worker)),
                 Err(error) => self.say(&Answer::Ended { relay, ended: explained(&error) }),
             }
         } else if let Some(worker) = self.relays.get_mut(&relay) {
-            match word.request {
+            match request.request {
                 Some(request) => worker.put(request.get().as_bytes()),
                 None => worker.end(),
             }
@@ -291,12 +293,21 @@ impl Multiplexer {
     fn read_relays(&mut self) {
         let read: Vec<_> = self.relays.iter_mut().map(|(relay, worker)| (*relay, worker.read())).collect();
         for (relay, lines) in read {
-            if let Some(lines) = lines {
-                for answer in lines.iter().filter_map(|line| serde_json::from_slice(line).ok()) {
-                    self.say(&Answer::Relay { relay, answer });
+            let Some(lines) = lines else {
+                if let Some(worker) = self.relays.remove(&relay) {
+                    self.say(&Answer::Ended { relay, ended: worker.why_ended() });
                 }
-            } else if let Some(worker) = self.relays.remove(&relay) {
-                self.say(&Answer::Ended { relay, ended: worker.why_ended() });
+                continue;
+            };
+            for line in lines {
+                let Ok(answer) = serde_json::from_slice(&line) else {
+                    // Whoever waits for the answer would wait for ever. It ends with its stream.
+                    self.relays.remove(&relay);
+                    let ended = format!("it has answered something that is no JSON: {}", shortened(&line));
+                    self.say(&Answer::Ended { relay, ended });
+                    break;
+                };
+                self.say(&Answer::Relay { relay, answer });
             }
         }
     }
@@ -318,5 +329,29 @@ impl Multiplexer {
         }
         self.outgoing.drain(..written);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer_nonsense(_: &[String], mut stream: UnixStream) -> Result<(), String> {
+        stream.write_all(b"{\"listen\":\"127.0.0.1:1\"}\nlisten\n").unwrap();
+        let _ = stream.read(&mut [0]); // until nobody is at the other end
+        Ok(())
+    }
+
+    #[test]
+    fn a_relay_that_answers_what_is_no_json_has_ended_for_the_launcher() {
+        let mut multiplexer = Multiplexer::new(PathBuf::new(), answer_nonsense).unwrap();
+        multiplexer.handle(br#"{"relay": 1, "start": []}"#).unwrap();
+        while complete_lines(&mut multiplexer.outgoing.clone()).len() < 2 {
+            multiplexer.read_relays();
+        }
+        let lines = complete_lines(&mut multiplexer.outgoing);
+        assert_eq!(lines[0], br#"{"relay":1,"answer":{"listen":"127.0.0.1:1"}}"#);
+        assert_eq!(lines[1], br#"{"relay":1,"ended":"it has answered something that is no JSON: listen"}"#);
+        assert!(multiplexer.relays.is_empty());
     }
 }

@@ -23,6 +23,7 @@ use xmml_path::{Lane, Listener};
 use xmml_wire::handshake::{relay_key, MAX_NAME};
 use xmml_wire::methods;
 use xmml_wire::methods::relay::asking::Inbox;
+use xmml_wire::resolver::{LookUp, Resolver};
 use xmml_wire::wakeup::{Epoll, EventFd, Interest, Ready};
 
 use crate::arrival::Arrival;
@@ -32,7 +33,6 @@ use crate::intake::Intake;
 use crate::link_frame::StreamId;
 use crate::log::{Level, Log};
 use crate::registry::{Registry, Token};
-use crate::resolver::{LookUp, Resolver};
 use crate::routes::Topology;
 use crate::signals::{Signal, Signals};
 use crate::window::{self, Budget};

@@ -31,14 +31,17 @@ use crate::polling::{Lease, Pauses, Polling, LEASE_EVERY};
 use crate::processes::start_of;
 use crate::protocol::{self, Report, Start, Text};
 use crate::signals::{ignore, Signals};
-use crate::system::{host_name, own_cpus, poll, strerror, write_file, For};
+use crate::system::{host_name, own_cpus, poll, random_hex, strerror, write_file, For};
 
 /// When the reports of a job have grown so large, output is not passed on any more; the logs at the site have all of it.
 const MOST_REPORTED: usize = 512 * 1024 * 1024;
 /// How the supervisor's reports of output begin.
 const OUTPUT: &[u8] = br#"{"is":"output""#;
-/// Those who have connected to an agent are not more; there is one login proxy, and who comes instead of it is let go.
+/// An agent keeps the newest 8 connections of login proxies and closes older ones, and so for strangers, who have not shown the
+/// [`SECRET`] yet. So no stranger takes the place of a login proxy.
 const MOST_WATCHERS: usize = 8;
+/// The file in the agent's folder with what a login proxy sends first.
+pub(crate) const SECRET: &str = "secret";
 const READ: usize = 256 * 1024;
 /// What is sent to say that there is something new.
 pub(crate) const NEWS: &[u8] = b"n";
@@ -100,7 +103,7 @@ struct Prepare {
     stage_in: Vec<Text>,
 }
 
-/// Places in the list of the CPUs that we may use, if these are so many, and of our GPUs.
+/// Indices into this process's CPU list and GPU list. `cores` holds only if the CPU list has `of_cores` entries.
 #[derive(Default, Deserialize)]
 struct Devices {
     cores: Option<Vec<usize>>,
@@ -197,9 +200,13 @@ pub struct Agent {
     cannot_write: bool,
     polling: Polling,
     signals: Signals,
-    /// That its connections stand says that the node does, because its kernel answers; that they end, that we did.
+    /// An open connection proves that this node is up, because its kernel answers keepalive probes. A closed one proves that the agent
+    /// has exited.
     listener: TcpListener,
+    secret: String,
     watchers: Vec<TcpStream>,
+    /// Who has connected and not shown the secret yet, and what they have sent.
+    strangers: Vec<(TcpStream, Vec<u8>)>,
 }
 
 impl Agent {
@@ -225,7 +232,9 @@ impl Agent {
             polling: Polling::new(pauses),
             signals,
             listener,
+            secret: random_hex()?,
             watchers: Vec::new(),
+            strangers: Vec::new(),
             folder,
             place,
         })
@@ -239,8 +248,12 @@ impl Agent {
         let host = host_name();
         let pid = std::process::id();
         let started = i32::try_from(pid).ok().and_then(start_of).unwrap_or_default();
-        self.cannot_write =
-            write_file(&self.folder.join("agent"), format!("{pid} {started} {host}\n").as_bytes()).is_err();
+        let secret = self.folder.join(SECRET);
+        let _ = fs::remove_file(&secret); // of a job that has begun once more
+        let written = append(&secret, self.secret.as_bytes());
+        let written =
+            written.and(write_file(&self.folder.join("agent"), format!("{pid} {started} {host}\n").as_bytes()));
+        self.cannot_write = written.is_err();
         let variable = |name| std::env::var(name).unwrap_or_default();
         let nodes = std::env::var("XMML_NODES").unwrap_or_else(|_| host.clone());
         let path = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
@@ -292,6 +305,7 @@ impl Agent {
         let limit = self.polling.due_in(now).min(left).min(LEASE_EVERY);
         let mut watched = vec![For::Reading(self.signals.as_raw_fd()), For::Reading(self.listener.as_raw_fd())];
         watched.extend(self.watchers.iter().map(|watcher| For::Reading(watcher.as_raw_fd())));
+        watched.extend(self.strangers.iter().map(|(stranger, _)| For::Reading(stranger.as_raw_fd())));
         watched.extend(supervisor.map(|supervisor| For::Reading(supervisor.as_raw_fd())));
         let ready = poll(&watched, limit).map_err(|error| format!("cannot wait for orders: {}", strerror(&error)))?;
         while let Some(number) = self.signals.next() {
@@ -301,21 +315,39 @@ impl Agent {
         let polling = &mut self.polling;
         self.watchers.retain_mut(|watcher| !heard.next().unwrap_or(&false) || stands(watcher, polling));
         if ready[1] {
-            self.admit();
+            self.accept();
         }
+        self.admit();
         Ok(supervisor.is_some() && ready.last() == Some(&true))
     }
 
-    /// Lets somebody watch that we live.
-    fn admit(&mut self) {
-        if let Ok((watcher, _)) = self.listener.accept() {
-            if watcher.set_nonblocking(true).is_ok() {
-                self.watchers.push(watcher);
-                self.polling.has_news = true; // it may have had something to say before
+    fn accept(&mut self) {
+        if let Ok((stranger, _)) = self.listener.accept() {
+            if stranger.set_nonblocking(true).is_ok() {
+                self.strangers.push((stranger, Vec::new()));
             }
         }
-        let surplus = self.watchers.len().saturating_sub(MOST_WATCHERS);
-        self.watchers.drain(..surplus);
+        keep_newest(&mut self.strangers);
+    }
+
+    /// Makes strangers who show the secret watchers.
+    fn admit(&mut self) {
+        let secret = self.secret.as_bytes();
+        for (mut stranger, mut shown) in std::mem::take(&mut self.strangers) {
+            let mut rest = vec![0; secret.len() - shown.len()];
+            match stranger.read(&mut rest) {
+                Ok(count) if count > 0 => shown.extend_from_slice(&rest[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                _ => continue,
+            }
+            if shown == secret {
+                self.watchers.push(stranger);
+                self.polling.has_news = true; // it may have had something to say before
+            } else if secret.starts_with(&shown) {
+                self.strangers.push((stranger, shown));
+            }
+        }
+        keep_newest(&mut self.watchers);
     }
 
     /// Returns the next order that has not been obeyed yet.
@@ -496,6 +528,10 @@ fn pass(supervisor: &mut UnixStream, line: &[u8]) {
 fn quit(supervisor: &mut UnixStream, ends: &mut Option<Status>, why: Status) {
     pass(supervisor, b"{\"do\": \"quit\"}\n");
     ends.get_or_insert(why);
+}
+
+fn keep_newest<T>(connections: &mut Vec<T>) {
+    connections.drain(..connections.len().saturating_sub(MOST_WATCHERS));
 }
 
 /// Takes note that there are orders; returns whether the connection still stands.

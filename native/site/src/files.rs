@@ -18,7 +18,7 @@ use xmml_transfer::target::Target;
 use xmml_transfer::tree::{Layout, PART_SUFFIX};
 
 use crate::protocol::Text;
-use crate::system::close;
+use crate::system::{close, replace_file};
 
 /// How long a staged file is kept that no run wants.
 const KEPT: Duration = Duration::from_secs(14 * 86400);
@@ -150,9 +150,7 @@ fn version_note(store: &Path, path: &Text) -> PathBuf {
 /// Notes the version of a file that is wanted; another run may do so at the same time.
 fn note_version(store: &Path, path: &Text, sha256: &str) -> Result<(), FileError> {
     let note = version_note(store, path);
-    let new = note.with_extension(std::process::id().to_string());
-    with_path(&new, fs::write(&new, sha256))?;
-    with_path(&note, fs::rename(&new, &note))
+    with_path(&note, replace_file(&note, sha256.as_bytes()))
 }
 
 /// Returns the last version of a file; `None` if there is none that is worth comparing.

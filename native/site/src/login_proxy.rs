@@ -2,13 +2,13 @@
 //!
 //! It serves all runs of a launcher at its site: where a job of another run is meant, its name is a path.
 //!
-//! Each line of the standard input is a [`Word`], or empty: a sign of life. It ends when that does. It answers, and passes reports on, as lines of
-//! JSON on the standard output.
+//! Each line of its input is a [`Request`]; it ends when that does. Answers and reports are lines of JSON on its output. A run whose
+//! folder cannot be written holds up no other one, nor does a name server that does not answer.
 
-use std::collections::BTreeMap;
-use std::fs::File;
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,25 +17,30 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{json, Value};
 use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
+use xmml_wire::resolver::Resolver;
 
-use crate::agent::NEWS;
+use crate::agent::{NEWS, SECRET};
 use crate::lines::{append, complete_lines, shortened, Tail};
 use crate::polling::{renew_lease, Pauses, Polling};
 use crate::protocol::Text;
 use crate::system::{host_name, poll, strerror, For};
 
 const READ: usize = 256 * 1024;
-/// A node whose kernel has not answered for so long is taken for dead: idle time until the first question, pause between
-/// questions, and how many there are; then how long a last attempt to connect may take.
-const NODE_IDLE: Duration = Duration::from_secs(1);
-const NODE_ASK_EVERY: Duration = Duration::from_secs(1);
-const NODE_QUESTIONS: u32 = 4;
-const NODE_LAST_ATTEMPT: Duration = Duration::from_millis(1500);
+/// Time without traffic on a connection to an agent, after which the kernel of its node is probed.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(1);
+/// Time between two probes.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
+/// Probes without an answer after which the node is taken for dead.
+const KEEPALIVE_PROBES: u32 = 4;
+/// Limit of an attempt to connect to an agent.
+const RECONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
+/// How long writing an order is tried again that its file does not take, before its job is lost.
+const WRITES_WITHIN: Duration = Duration::from_secs(60);
 
 /// What the launcher says.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Word<'a> {
+struct Request<'a> {
     /// From now on tell what is in the reports of these jobs from there on.
     #[serde(default)]
     listen: BTreeMap<String, u64>,
@@ -43,11 +48,12 @@ struct Word<'a> {
     #[serde(default)]
     forget: Vec<String>,
     /// The job that an order is for; answered by `{"taken": N, "by": JOB}` when it is in the file, by `{"lost": JOB, "file"}`
-    /// if the folder of that is gone.
+    /// if the folder of that is gone, and with `"why"` if it could not be written for a minute.
     to: Option<String>,
     #[serde(borrow)]
     order: Option<&'a RawValue>,
-    /// The launcher of these runs lives (without `runs`: of this one): its number; answered by `{"alive": NUMBER}`.
+    /// The launcher of these runs lives (without `runs`: of this one): its number; answered by `{"alive": NUMBER}`, and with
+    /// `"unwritten"` if that could not be written for some of them.
     lease: Option<Value>,
     /// Silence for so many seconds ends what runs.
     s: Option<Value>,
@@ -62,24 +68,56 @@ struct Numbered {
     n: u64,
 }
 
-/// What it says itself; the number that a word had is told as it came.
+/// What it says itself; the number that a request had is told as it came.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Answer<'a> {
-    Talking { is: &'a str, host: String },
-    Taken { taken: u64, by: &'a str },
-    Alive { alive: &'a Value },
-    Gone { gone: &'a str, why: &'a str },
-    Lost { lost: &'a str, file: Text },
-    Report { from: &'a str, next: u64, report: &'a RawValue },
+    Talking {
+        is: &'a str,
+        host: String,
+    },
+    Taken {
+        taken: u64,
+        by: &'a str,
+    },
+    Alive {
+        alive: &'a Value,
+        /// The runs whose leases could not be renewed, and why.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        unwritten: BTreeMap<Text, String>,
+    },
+    Gone {
+        gone: &'a str,
+        why: &'a str,
+    },
+    Lost {
+        lost: &'a str,
+        file: Text,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+    },
+    Report {
+        from: &'a str,
+        next: u64,
+        report: &'a RawValue,
+    },
 }
 
-/// Carries lines between the standard streams and the files of the jobs.
+/// Orders of a job that are not in its file yet, with their numbers.
+#[derive(Default)]
+struct Unwritten {
+    orders: VecDeque<(u64, Vec<u8>)>,
+    fails_since: Option<Instant>,
+}
+
+/// Carries lines between the launcher and the files of the jobs.
 pub struct LoginProxy {
     run: PathBuf,
     pauses: Pauses,
     tails: BTreeMap<String, Tail>,
     monitors: BTreeMap<String, AgentMonitor>,
+    unwritten: BTreeMap<String, Unwritten>,
+    resolver: Resolver,
     /// Agents that are gone, why, and up to where the reports of each are read before that is told.
     gone: BTreeMap<String, (&'static str, u64)>,
     polling: Polling,
@@ -90,12 +128,14 @@ pub struct LoginProxy {
 
 impl LoginProxy {
     /// One for the jobs of a run.
-    pub fn new(run: PathBuf, input: File, output: File, pauses: Pauses) -> LoginProxy {
+    pub fn new(run: PathBuf, input: File, output: File, pauses: Pauses, resolver: Resolver) -> LoginProxy {
         LoginProxy {
             run,
             pauses,
             tails: BTreeMap::new(),
             monitors: BTreeMap::new(),
+            unwritten: BTreeMap::new(),
+            resolver,
             gone: BTreeMap::new(),
             polling: Polling::new(pauses),
             incoming: Vec::new(),
@@ -107,7 +147,7 @@ impl LoginProxy {
     /// Carries lines until the input ends, or nobody reads the output.
     ///
     /// # Errors
-    /// It was told something that it does not know, or a file cannot be written; the text says what.
+    /// It was told something that it does not know; the text says what.
     pub fn run(mut self) -> Result<(), String> {
         match self.carry() {
             Err(Problem::NobodyListens) => Ok(()),
@@ -126,13 +166,14 @@ impl LoginProxy {
                     return Ok(());
                 }
                 self.incoming.extend_from_slice(&chunk[..count]);
-                for line in complete_lines(&mut self.incoming).iter().filter(|line| !line.is_empty()) {
-                    self.obey(line)?;
+                for line in complete_lines(&mut self.incoming) {
+                    self.handle(&line)?;
                 }
             }
             self.check_agents();
             let now = Instant::now();
             if self.polling.due_in(now).is_zero() {
+                self.write_all_orders()?;
                 let found = self.pass_on()?;
                 self.polling.polled(now, found);
                 self.polling.has_news |= !self.gone.is_empty();
@@ -141,10 +182,10 @@ impl LoginProxy {
     }
 
     /// Waits until the launcher or an agent says something, or files are to be polled; returns whether the launcher does.
-    fn await_something(&self) -> Result<bool, Problem> {
+    fn await_something(&mut self) -> Result<bool, Problem> {
         let now = Instant::now();
         let mut limit = self.polling.due_in(now);
-        let mut watched = vec![For::Reading(self.input.as_raw_fd())];
+        let mut watched = vec![For::Reading(self.input.as_raw_fd()), For::Reading(self.resolver.as_raw_fd())];
         for monitor in self.monitors.values() {
             match &monitor.state {
                 State::Up(connection) => watched.push(For::Reading(connection.as_raw_fd())),
@@ -152,11 +193,26 @@ impl LoginProxy {
                     watched.push(For::Writing(attempt.as_raw_fd()));
                     limit = limit.min(monitor.until.saturating_duration_since(now));
                 }
-                State::Down => limit = Duration::ZERO,
+                State::LookedUp => {}
+                State::Failed(_) => limit = Duration::ZERO,
             }
         }
         let ready = poll(&watched, limit).map_err(|error| Problem::Told(strerror(&error)))?;
+        if ready[1] {
+            self.connect_to_found();
+        }
         Ok(ready[0])
+    }
+
+    /// Connects to the agents whose addresses are known now.
+    fn connect_to_found(&mut self) {
+        for (host, found) in self.resolver.answers() {
+            let address = found.ok().and_then(|found| found.into_iter().next());
+            for monitor in self.monitors.values_mut().filter(|monitor| monitor.is_looked_up(&host)) {
+                monitor.address = address;
+                monitor.connect(Instant::now());
+            }
+        }
     }
 
     fn say(&mut self, what: &Answer) -> Result<(), Problem> {
@@ -172,54 +228,89 @@ impl LoginProxy {
         Ok(())
     }
 
-    fn obey(&mut self, line: &[u8]) -> Result<(), Problem> {
+    fn handle(&mut self, line: &[u8]) -> Result<(), Problem> {
         let told = |error: serde_json::Error| {
             Problem::Told(format!("what the launcher says is not understood: {error}: {}", shortened(line)))
         };
-        let word: Word = serde_json::from_slice(line).map_err(told)?;
-        for (job, offset) in word.listen {
+        let request: Request = serde_json::from_slice(line).map_err(told)?;
+        for (job, offset) in request.listen {
             let reports = self.run.join("jobs").join(&job).join("reports");
             self.tails.insert(job, Tail::new(reports, offset));
             self.polling = Polling::new(self.pauses);
         }
-        for job in &word.forget {
+        for job in &request.forget {
             self.tails.remove(job);
             self.monitors.remove(job);
             self.gone.remove(job);
+            self.unwritten.remove(job);
         }
-        if let (Some(job), Some(order)) = (&word.to, word.order) {
+        if let (Some(job), Some(order)) = (&request.to, request.order) {
             let numbered: Numbered = serde_json::from_str(order.get()).map_err(told)?;
-            let file = self.run.join("jobs").join(job).join("orders");
-            match append(&file, &[order.get().as_bytes(), b"\n"].concat()) {
-                Ok(()) => {
-                    if let Some(monitor) = self.monitors.get_mut(job) {
-                        monitor.say();
-                    }
-                    self.say(&Answer::Taken { taken: numbered.n, by: job })?;
-                }
-                // The folder of the job is gone, which is no reason to leave those of other runs.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    self.say(&Answer::Lost { lost: job, file: Text(file.into()) })?;
-                }
-                Err(error) => return Err(cannot_write(&file, &error)),
-            }
+            let line = [order.get().as_bytes(), b"\n"].concat();
+            self.unwritten.entry(job.clone()).or_default().orders.push_back((numbered.n, line));
+            self.write_orders(job)?;
         }
-        if let Some(lease) = &word.lease {
-            let text = format!("{} {}\n", plain(lease), plain(&word.s.unwrap_or(json!(0))));
-            let runs = word.runs.map(|runs| runs.into_iter().map(|run| PathBuf::from(run.0)).collect());
-            for run in runs.unwrap_or_else(|| vec![self.run.clone()]) {
-                match renew_lease(&run, &text) {
+        if let Some(lease) = &request.lease {
+            let text = format!("{} {}\n", plain(lease), plain(&request.s.unwrap_or(json!(0))));
+            let mut unwritten = BTreeMap::new();
+            for run in request.runs.unwrap_or_else(|| vec![Text(self.run.clone().into())]) {
+                match renew_lease(Path::new(&run.0), &text) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                        return Err(cannot_write(&run.join("lease"), &error));
+                        let file = Path::new(&run.0).join("lease");
+                        unwritten.insert(run, format!("cannot write {}: {}", file.display(), strerror(&error)));
                     }
                     _ => {} // written, or its run is over
                 }
             }
-            self.say(&Answer::Alive { alive: lease })?;
+            self.say(&Answer::Alive { alive: lease, unwritten })?;
         }
-        for (job, (host, port)) in word.watch {
+        for (job, (host, port)) in request.watch {
             self.gone.remove(&job);
-            self.monitors.insert(job, AgentMonitor::new(&host, port));
+            let secret = fs::read(self.run.join("jobs").join(&job).join(SECRET)).unwrap_or_default();
+            let monitor = match host.parse::<IpAddr>() {
+                Ok(address) => AgentMonitor::at(SocketAddr::new(address, port), secret),
+                Err(_) => AgentMonitor::looked_up(format!("{host}:{port}"), secret),
+            };
+            // Where there is no thread for that, the agent is one that was never reached.
+            if monitor.host.is_empty() || self.resolver.ask(&monitor.host).is_ok() {
+                self.monitors.insert(job, monitor);
+            } else {
+                self.monitors.remove(&job);
+            }
+        }
+        Ok(())
+    }
+
+    fn write_all_orders(&mut self) -> Result<(), Problem> {
+        let jobs: Vec<String> = self.unwritten.keys().cloned().collect();
+        jobs.iter().try_for_each(|job| self.write_orders(job))
+    }
+
+    /// Writes the orders of a job, as far as its file takes them; the rest is tried again.
+    fn write_orders(&mut self, job: &str) -> Result<(), Problem> {
+        let Some(mut unwritten) = self.unwritten.remove(job) else { return Ok(()) };
+        let file = self.run.join("jobs").join(job).join("orders");
+        while let Some((number, line)) = unwritten.orders.front() {
+            let error = match append(&file, line) {
+                Ok(()) => {
+                    if let Some(monitor) = self.monitors.get_mut(job) {
+                        monitor.say();
+                    }
+                    self.say(&Answer::Taken { taken: *number, by: job })?;
+                    unwritten.orders.pop_front();
+                    unwritten.fails_since = None;
+                    continue;
+                }
+                Err(error) => error,
+            };
+            let fails_since = *unwritten.fails_since.get_or_insert_with(Instant::now);
+            let is_removed = error.kind() == io::ErrorKind::NotFound;
+            if is_removed || fails_since.elapsed() > WRITES_WITHIN {
+                let why = (!is_removed).then(|| strerror(&error));
+                return self.say(&Answer::Lost { lost: job, file: Text(file.into()), why });
+            }
+            self.unwritten.insert(job.to_owned(), unwritten);
+            return Ok(());
         }
         Ok(())
     }
@@ -288,10 +379,6 @@ impl From<io::Error> for Problem {
     }
 }
 
-fn cannot_write(file: &Path, error: &io::Error) -> Problem {
-    Problem::Told(format!("cannot write {}: {}", file.display(), strerror(error)))
-}
-
 /// A number or text without quotes.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
@@ -308,9 +395,11 @@ enum Health {
 }
 
 enum State {
+    /// Its address is being looked up.
+    LookedUp,
     Connecting(Socket),
     Up(TcpStream),
-    Down,
+    Failed(io::ErrorKind),
 }
 
 /// The connection from the login node to an agent. By it both say that there is something new in a file; that it stands
@@ -319,7 +408,11 @@ enum State {
 /// Files cannot tell that. One that does not change may lie on a file system that is slow at the moment; who does not
 /// answer is gone.
 struct AgentMonitor {
+    /// Host and port, if the address has to be looked up.
+    host: String,
     address: Option<SocketAddr>,
+    /// Shows the agent that we are no stranger.
+    secret: Vec<u8>,
     was_up: bool,
     has_news: bool,
     until: Instant,
@@ -327,19 +420,35 @@ struct AgentMonitor {
 }
 
 impl AgentMonitor {
-    fn new(host: &str, port: u16) -> AgentMonitor {
-        let address = (host, port).to_socket_addrs().ok().and_then(|mut found| found.next());
-        let now = Instant::now();
-        let mut monitor = AgentMonitor { address, was_up: false, has_news: false, until: now, state: State::Down };
-        monitor.connect(now);
+    /// Of an agent at an address, to which it begins to connect.
+    fn at(address: SocketAddr, secret: Vec<u8>) -> AgentMonitor {
+        let mut monitor = AgentMonitor { address: Some(address), ..AgentMonitor::looked_up(String::new(), secret) };
+        monitor.connect(Instant::now());
         monitor
+    }
+
+    /// Of an agent at a host and port, whose address is still to be found.
+    fn looked_up(host: String, secret: Vec<u8>) -> AgentMonitor {
+        AgentMonitor {
+            host,
+            address: None,
+            secret,
+            was_up: false,
+            has_news: false,
+            until: Instant::now(),
+            state: State::LookedUp,
+        }
+    }
+
+    fn is_looked_up(&self, host: &str) -> bool {
+        self.host == host && matches!(self.state, State::LookedUp)
     }
 
     /// Begins to connect.
     fn connect(&mut self, now: Instant) {
-        self.until = now + NODE_LAST_ATTEMPT;
-        let attempt = self.address.and_then(|address| attempt(address).ok());
-        self.state = attempt.map_or(State::Down, State::Connecting);
+        self.until = now + RECONNECT_TIMEOUT;
+        let attempt = self.address.ok_or(io::ErrorKind::NotFound.into()).and_then(attempt);
+        self.state = attempt.map_or_else(|error| State::Failed(error.kind()), State::Connecting);
     }
 
     /// Says that there are orders.
@@ -362,52 +471,66 @@ impl AgentMonitor {
             }
             self.connect(now);
         }
-        let mut why = "its node does not answer";
-        if let State::Connecting(attempt) = &self.state {
-            let is_decided = poll(&[For::Writing(attempt.as_raw_fd())], Duration::ZERO).is_ok_and(|ready| ready[0]);
-            if !is_decided && now < self.until {
-                return Health::Lives;
-            }
-            let error = if is_decided { attempt.take_error() } else { Ok(Some(io::ErrorKind::TimedOut.into())) };
-            let failed = error.unwrap_or_else(Some);
-            let State::Connecting(attempt) = std::mem::replace(&mut self.state, State::Down) else {
-                return Health::Unknown;
-            };
-            match failed {
-                None => {
-                    self.state = State::Up(attempt.into());
-                    self.was_up = true;
-                    self.has_news = true; // what was reported before
-                    self.say();
+        let failed = match &self.state {
+            State::LookedUp | State::Up(_) => return Health::Lives,
+            State::Failed(kind) => *kind,
+            State::Connecting(attempt) => {
+                let is_decided = poll(&[For::Writing(attempt.as_raw_fd())], Duration::ZERO).is_ok_and(|ready| ready[0]);
+                if !is_decided && now < self.until {
                     return Health::Lives;
                 }
-                Some(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                    why = "its agent has ended without a word";
+                let error = if is_decided { attempt.take_error() } else { Ok(Some(io::ErrorKind::TimedOut.into())) };
+                match error.unwrap_or_else(Some) {
+                    Some(error) => error.kind(),
+                    None => {
+                        self.greet();
+                        return Health::Lives;
+                    }
                 }
-                Some(_) => {}
             }
+        };
+        match (self.was_up, failed) {
+            (false, _) => Health::Unknown,
+            (true, io::ErrorKind::ConnectionRefused) => Health::Gone("its agent has ended without a word"),
+            (true, _) => Health::Gone("its node does not answer"),
         }
-        if self.was_up {
-            Health::Gone(why)
-        } else {
-            Health::Unknown
-        }
+    }
+
+    /// The connection stands: shows the agent who we are, and that there may be orders.
+    fn greet(&mut self) {
+        let State::Connecting(attempt) = std::mem::replace(&mut self.state, State::LookedUp) else { return };
+        let mut connection = TcpStream::from(attempt);
+        let _ = connection.write(&[&self.secret, NEWS].concat()); // one that is gone shows when it is read
+        self.state = State::Up(connection);
+        self.was_up = true;
+        self.has_news = true; // what was reported before
     }
 }
 
 fn attempt(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
-    let keepalive = TcpKeepalive::new().with_time(NODE_IDLE).with_interval(NODE_ASK_EVERY).with_retries(NODE_QUESTIONS);
+    let keepalive =
+        TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL).with_retries(KEEPALIVE_PROBES);
     socket.set_tcp_keepalive(&keepalive)?;
-    // No question is asked while a byte is on its way that nobody acknowledges; retransmissions take a quarter of an hour.
-    socket.set_tcp_user_timeout(Some(NODE_IDLE + NODE_ASK_EVERY * NODE_QUESTIONS))?;
+    // Nothing is probed while a byte is on its way that nobody acknowledges; retransmissions take a quarter of an hour.
+    socket.set_tcp_user_timeout(Some(KEEPALIVE_IDLE + KEEPALIVE_INTERVAL * KEEPALIVE_PROBES))?;
     match socket.connect(&SockAddr::from(address)) {
-        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => match error.kind() {
-            // Decided at once: the next look tells it, as of one that was decided later.
-            io::ErrorKind::ConnectionRefused => Ok(socket),
-            _ => Err(error),
-        },
+        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
         _ => Ok(socket),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_whose_host_refuses_a_connection_at_once_has_ended() {
+        let mut monitor = AgentMonitor::looked_up("node:1".to_owned(), vec![]);
+        monitor.state = State::Failed(io::ErrorKind::ConnectionRefused);
+        assert_eq!(monitor.check(Instant::now()), Health::Unknown, "it was never up");
+        monitor.was_up = true;
+        assert_eq!(monitor.check(Instant::now()), Health::Gone("its agent has ended without a word"));
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::system::write_file;
+use crate::system::replace_file;
 
 /// The pauses between two polls of a file of which nobody says that it has grown.
 #[derive(Clone, Copy, Debug)]
@@ -94,9 +94,7 @@ impl Lease {
 /// # Errors
 /// The file cannot be written.
 pub fn renew_lease(run: &Path, content: &str) -> io::Result<()> {
-    let new = run.join("lease.new");
-    write_file(&new, content.as_bytes())?;
-    fs::rename(&new, run.join("lease"))
+    replace_file(&run.join("lease"), content.as_bytes())
 }
 
 #[cfg(test)]

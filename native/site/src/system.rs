@@ -1,8 +1,8 @@
 //! Small calls of the system that the standard library lacks.
 
 use std::ffi::CStr;
-use std::fs::File;
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
 use std::os::fd::{IntoRawFd, RawFd};
 use std::path::Path;
 use std::time::Duration;
@@ -75,6 +75,27 @@ pub fn write_file(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = File::create(path)?;
     file.write_all(content)?;
     close(file)
+}
+
+/// Puts a file in the place of one that others may be reading. Its name until then is no other process's, on whatever host.
+///
+/// # Errors
+/// It could not be made, or not all of it be stored.
+pub fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
+    let new = path.with_extension(random_hex()?);
+    write_file(&new, content).and_then(|()| fs::rename(&new, path)).inspect_err(|_| {
+        let _ = fs::remove_file(&new); // it may never have been there
+    })
+}
+
+/// Returns 32 hexadecimal digits that nobody can guess.
+///
+/// # Errors
+/// The system has no random numbers.
+pub fn random_hex() -> io::Result<String> {
+    let mut random = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut random)?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Raises the limit of open files as far as is allowed; returns the limit that was.

@@ -1,11 +1,12 @@
 //! Agents and the login proxy tell each other at once what is new, while their connection stands.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::{mpsc, Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use xmml_site::agent::{Agent, Place, Status};
 use xmml_site::lines::append;
 use xmml_site::login_proxy::LoginProxy;
 use xmml_site::polling::Pauses;
+use xmml_wire::resolver::Resolver;
 
 const NEVER: Duration = Duration::from_secs(1_000_000);
 
@@ -29,7 +31,8 @@ fn orders_and_reports_come_at_once_while_the_connection_stands() {
     let (mut words, input) = UnixStream::pair().unwrap();
     let (answers, output) = UnixStream::pair().unwrap();
     let stream = |end: UnixStream| File::from(OwnedFd::from(end));
-    let proxy = LoginProxy::new(run.clone(), stream(input), stream(output), nobody_polls);
+    let resolver = Resolver::new().unwrap();
+    let proxy = LoginProxy::new(run.clone(), stream(input), stream(output), nobody_polls, resolver);
     let proxy = thread::spawn(move || proxy.run());
     let mut answers = BufReader::new(answers);
     let mut next = || -> Value {
@@ -67,6 +70,10 @@ struct Talk {
 
 impl Talk {
     fn with_jobs(name: &str, jobs: &[&str]) -> Talk {
+        Talk::with_resolver(name, jobs, Resolver::new().unwrap())
+    }
+
+    fn with_resolver(name: &str, jobs: &[&str], resolver: Resolver) -> Talk {
         let run = std::env::temp_dir().join(format!("xmml-{name}-{}", std::process::id()));
         for job in jobs {
             fs::create_dir_all(run.join("jobs").join(job)).unwrap();
@@ -75,7 +82,7 @@ impl Talk {
         let (answers, output) = UnixStream::pair().unwrap();
         let stream = |end: UnixStream| File::from(OwnedFd::from(end));
         let nobody_polls = Pauses { first: NEVER, longest: NEVER };
-        let proxy = LoginProxy::new(run.clone(), stream(input), stream(output), nobody_polls);
+        let proxy = LoginProxy::new(run.clone(), stream(input), stream(output), nobody_polls, resolver);
         let proxy = thread::spawn(move || proxy.run());
         let mut talk = Talk { run, words, answers: BufReader::new(answers), proxy };
         assert_eq!(talk.next()["is"], "talking");
@@ -162,5 +169,84 @@ fn the_lease_is_renewed_while_an_agent_that_is_gone_has_left_much_to_tell() {
     let before = talk.until(|said| said["alive"] == "1");
     assert_eq!(before["from"], "m.1/0", "all was told first");
     talk.until(|said| said["gone"] == "m.1/0");
+    talk.end();
+}
+
+#[test]
+fn an_order_whose_file_cannot_be_written_holds_up_no_other_job_and_comes_later() {
+    let mut talk = Talk::with_jobs("unwritten", &["m.1/0", "m.2/0"]);
+    let orders = |job: &str| talk.run.join("jobs").join(job).join("orders");
+    let (of_first, of_second) = (orders("m.1/0"), orders("m.2/0"));
+    fs::create_dir(&of_first).unwrap();
+    talk.say(&json!({"to": "m.1/0", "order": {"n": 1, "do": "go"}}));
+    talk.say(&json!({"to": "m.1/0", "order": {"n": 2, "do": "abort"}}));
+    talk.say(&json!({"to": "m.2/0", "order": {"n": 1, "do": "go"}}));
+    assert_eq!(talk.next(), json!({"taken": 1, "by": "m.2/0"}));
+    assert_eq!(fs::read_to_string(of_second).unwrap(), "{\"do\":\"go\",\"n\":1}\n");
+    fs::remove_dir(&of_first).unwrap();
+    talk.say(&json!({"listen": {"m.2/0": 0}})); // so that it polls
+    assert_eq!(talk.next(), json!({"taken": 1, "by": "m.1/0"}));
+    assert_eq!(talk.next(), json!({"taken": 2, "by": "m.1/0"}));
+    assert_eq!(fs::read_to_string(of_first).unwrap().lines().count(), 2);
+    talk.end();
+}
+
+#[test]
+fn a_lease_that_cannot_be_written_keeps_no_other_run_from_its_own() {
+    let mut talk = Talk::with_jobs("unwritten-lease", &["../a", "../b"]);
+    let (a, b) = (talk.run.join("a"), talk.run.join("b"));
+    fs::create_dir(a.join("lease")).unwrap();
+    talk.say(&json!({"lease": 7, "s": 90, "runs": [a, b]}));
+    let why = format!("cannot write {}/lease: Is a directory", a.display());
+    assert_eq!(talk.next(), json!({"alive": 7, "unwritten": {(a.to_str().unwrap()): why}}));
+    assert_eq!(fs::read_to_string(b.join("lease")).unwrap(), "7 90\n");
+    assert_eq!(fs::read_dir(&a).unwrap().count(), 1, "something lies beside the lease");
+    talk.end();
+}
+
+#[test]
+fn the_lease_is_renewed_while_no_name_server_answers() {
+    let agent = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = agent.local_addr().unwrap();
+    let (answers, answer) = mpsc::channel();
+    let answer = Mutex::new(answer);
+    let resolver = Resolver::with(Arc::new(move |_: &str| answer.lock().unwrap().recv().unwrap())).unwrap();
+    let mut talk = Talk::with_resolver("silent-names", &["m.1/0"], resolver);
+    talk.say(&json!({"listen": {"m.1/0": 0}, "watch": {"m.1/0": ["node", address.port()]}}));
+    talk.say(&json!({"lease": 1, "s": 90}));
+    assert_eq!(talk.next(), json!({"alive": 1}));
+    answers.send(Ok(vec![address])).unwrap();
+    drop(agent.accept().unwrap());
+    drop(agent);
+    assert_eq!(talk.next(), json!({"gone": "m.1/0", "why": "its agent has ended without a word"}));
+    talk.end();
+}
+
+#[test]
+fn strangers_who_connect_to_an_agent_do_not_take_the_place_of_the_login_proxy() {
+    let mut talk = Talk::with_jobs("strangers", &["m.1/0"]);
+    let place = Place { run: talk.run.clone(), job: "m.1/0".into(), patience: NEVER, python: "python3".into() };
+    let agent = thread::spawn(move || Agent::new(place, Pauses { first: NEVER, longest: NEVER }).unwrap().run());
+    let reports = talk.run.join("jobs/m.1/0/reports");
+    while !fs::read_to_string(&reports).is_ok_and(|text| text.ends_with('\n')) {
+        thread::yield_now();
+    }
+    talk.say(&json!({"listen": {"m.1/0": 0}}));
+    let port = talk.next()["report"]["port"].as_u64().unwrap();
+    talk.say(&json!({"watch": {"m.1/0": ["127.0.0.1", port]}}));
+    let mut strangers: Vec<TcpStream> = Vec::new();
+    for _ in 0..20 {
+        let mut stranger = TcpStream::connect(("127.0.0.1", port as u16)).unwrap();
+        stranger.write_all(b"no secret of its own, but as long as one").unwrap();
+        assert_eq!(stranger.read(&mut [0]).unwrap_or(0), 0, "it was admitted");
+        strangers.push(stranger);
+    }
+    strangers.extend((0..20).map(|_| TcpStream::connect(("127.0.0.1", port as u16)).unwrap()));
+    assert_eq!(strangers[20].read(&mut [0]).unwrap_or(0), 0, "nobody makes room for those who came later");
+    // The agent polls its orders only when the login proxy says that there is one.
+    talk.say(&json!({"to": "m.1/0", "order": {"n": 1, "do": "abort"}}));
+    assert_eq!(talk.next(), json!({"taken": 1, "by": "m.1/0"}));
+    assert_eq!(talk.next()["report"], json!({"is": "over"}));
+    assert_eq!(agent.join().unwrap(), Ok(Some(Status::Aborted)));
     talk.end();
 }

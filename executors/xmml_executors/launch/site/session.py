@@ -269,6 +269,10 @@ class GatewayConnection:
         if "is" in what:  # it has begun; whether it can do its work is not known yet
             return
         self.proxy_heard_at, self._told_failure = time.monotonic(), ""
+        if "alive" in what:
+            for folder, each in self._sessions.items():
+                each.renewed(what.get("unwritten", {}).get(folder, ""))
+            return
         path = next((str(what[key]) for key in ("by", "from", "gone", "lost") if key in what), "")
         folder, _, job = path.rpartition(JOBS)
         session = self._sessions.get(folder)
@@ -420,6 +424,9 @@ class SiteSession:
         self._gateway = gateway
         self._on_report = on_report
         self.tell_people = tell_people
+        #: Why the lease of the run is not renewed although its proxy works, and since when.
+        self._why_unrenewed = ""
+        self._unrenewed_since = 0.0
         self._failure: BaseException | None = None
         self._failed = asyncio.Event()
         self._offsets: dict[str, int] = {}
@@ -470,7 +477,7 @@ class SiteSession:
         began = time.monotonic()
         self._gateway.join(self)
         try:
-            while (silent_s := time.monotonic() - max(began, self._gateway.proxy_heard_at)) <= self.site_timeout_s:
+            while (silent_s := time.monotonic() - max(began, self._served_at())) <= self.site_timeout_s:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(min(self._gateway.every_s, self.site_timeout_s - silent_s)):
                         await self._failed.wait()
@@ -478,7 +485,12 @@ class SiteSession:
                     raise self._failure
         finally:
             await self._gateway.leave(self)
-        raise SiteTimedOut(self._gateway.site, silent_s, self._gateway.why_silent or "it does not answer")
+        why = self._why_unrenewed or self._gateway.why_silent or "it does not answer"
+        raise SiteTimedOut(self._gateway.site, silent_s, why)
+
+    def _served_at(self) -> float:
+        """When the proxy last did its work for this run."""
+        return self._unrenewed_since if self._why_unrenewed else self._gateway.proxy_heard_at
 
     # --- for the connection -----------------------------------------------------------------------------------------
 
@@ -499,7 +511,7 @@ class SiteSession:
 
         Raises:
             ProtocolError: nobody understands it.
-            SiteError: the folder of the job is gone.
+            SiteError: the folder of the job is gone, or cannot be written.
         """
         if "taken" in what:
             self._orders.get(job, {}).pop(what["taken"], None)
@@ -510,9 +522,15 @@ class SiteSession:
             self._watched.pop(job, None)
             self._on_report(job, Gone(what["why"]))
         elif "lost" in what:
-            raise SiteError(
-                f"{what['file']} cannot be written at {self._gateway.site}: somebody has removed its folder"
-            )
+            why = what.get("why", "somebody has removed its folder")
+            raise SiteError(f"{what['file']} cannot be written at {self._gateway.site}: {why}")
+
+    def renewed(self, why_not: str) -> None:
+        """The proxy has renewed the leases, of this run too unless there is a reason why not."""
+        if why_not and not self._why_unrenewed:
+            self._unrenewed_since = time.monotonic()
+            self.tell_people(f"{self._gateway.site}: {why_not}")
+        self._why_unrenewed = why_not
 
     def fail(self, error: BaseException) -> None:
         """The session cannot go on."""

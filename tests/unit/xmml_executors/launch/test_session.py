@@ -226,7 +226,7 @@ def test_a_site_whose_program_cannot_be_started_is_given_up_with_what_its_shell_
 
 
 def test_a_site_whose_disk_is_full_is_given_up_and_told_once(run_folder: Path) -> None:
-    (run_folder / "lease.new").mkdir()  # whoever writes the lease fails, again and again
+    (run_folder / "lease").mkdir()  # whoever writes the lease fails, again and again
 
     async def go() -> None:
         async with Kept(run_folder) as kept:
@@ -235,8 +235,23 @@ def test_a_site_whose_disk_is_full_is_given_up_and_told_once(run_folder: Path) -
             with pytest.raises(SiteTimedOut, match=r"\(cannot write .*/lease: "):
                 await asyncio.wait_for(kept.keeping, LIMIT_S)
             (told,) = kept.told
-            assert told.startswith("here: the login proxy fails and begins again: cannot write ")
+            assert told.startswith(f"here: cannot write {run_folder}/lease: ")
             assert kept.transport.started == 1
+
+    asyncio.run(go())
+
+
+def test_a_run_whose_folder_cannot_be_written_is_given_up_alone(tmp_path: Path) -> None:
+    full, other = folder_of_run(tmp_path / "full"), folder_of_run(tmp_path / "other")
+    (full / "lease").mkdir()
+
+    async def go() -> None:
+        async with Kept(full, lease_s=3.0) as kept, Kept(other, beside=kept) as beside:
+            with pytest.raises(SiteTimedOut, match=r"\(cannot write .*/full/lease: "):
+                await asyncio.wait_for(kept.keeping, LIMIT_S)
+            assert (other / "lease").is_file()
+            assert not beside.keeping.done()
+            assert beside.told == []
 
     asyncio.run(go())
 
@@ -439,7 +454,8 @@ def test_a_proxy_that_fails_begins_again_beside_the_relays_and_no_order_is_lost_
             kept.channel.listen("m.1")
             relay = await relay_of(kept)
             kept.channel.tell("m.1", Signal("flow", 1))
-            await until(lambda: "Is a directory" in kept.gateway.why_silent, "it does not fail")
+            kept.gateway.send({"do": "dance"})
+            await until(lambda: "is not understood" in kept.gateway.why_silent, "it does not fail")
             kept.channel.tell("m.1", Signal("flow", 2))
             orders.rmdir()
             kept.report(Over())
@@ -447,6 +463,24 @@ def test_a_proxy_that_fails_begins_again_beside_the_relays_and_no_order_is_lost_
             assert [order["n"] for order in await kept.orders(2)] == [1, 2]
             assert await answers(relay)
             assert kept.transport.started == 1
+
+    asyncio.run(go())
+
+
+def test_an_order_that_cannot_be_written_is_taken_as_soon_as_it_can_be(run_folder: Path) -> None:
+    async def go() -> None:
+        orders = run_folder / "jobs/m.1/orders"
+        orders.mkdir()
+        async with Kept(run_folder) as kept:
+            kept.channel.listen("m.1")
+            kept.channel.tell("m.1", Signal("flow", 1))
+            before = kept.gateway.proxy_heard_at
+            await until(lambda: kept.gateway.proxy_heard_at > before, "it does not answer")
+            orders.rmdir()
+            kept.channel.tell("m.1", Signal("flow", 2))
+            assert [order["n"] for order in await kept.orders(2)] == [1, 2]
+            await until(lambda: not kept.channel.has_orders(), "the orders are not said to be taken")
+            assert not kept.gateway.why_silent
 
     asyncio.run(go())
 
@@ -460,7 +494,8 @@ def test_what_is_sent_before_a_failure_is_known_goes_to_no_later_proxy(run_folde
             process = await transport.start_program(f"exec {command_at(str(run_folder))} talk")
             lines = process.lines()
             order = {"to": "m.1", "order": {"n": 1, "do": "go"}}
-            await process.write(json.dumps(order).encode() + b"\n")
+            for what in (order, {"do": "dance"}):
+                await process.write(json.dumps(what).encode() + b"\n")
             while "failed" not in (line := await anext(lines)):
                 pass
             orders.rmdir()

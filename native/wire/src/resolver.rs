@@ -1,4 +1,4 @@
-//! Looks up the addresses of hosts in threads of their own: a name server may take long or never answer, and the relay has other
+//! Looks up the addresses of hosts in threads of their own: a name server may take long or never answer, and whoever asks has other
 //! things to do.
 
 use std::collections::BTreeSet;
@@ -8,9 +8,9 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Mutex};
 
-use xmml_wire::internet_address::resolve;
-use xmml_wire::lock::lock;
-use xmml_wire::wakeup::EventFd;
+use crate::internet_address::resolve;
+use crate::lock::lock;
+use crate::wakeup::EventFd;
 
 /// The addresses of `HOST:PORT`, or why there are none, for people. May take as long as it likes.
 pub type LookUp = dyn Fn(&str) -> Result<Vec<SocketAddr>, String> + Send + Sync;
@@ -56,7 +56,7 @@ impl Resolver {
         let (look_up, found, bell) = (self.look_up.clone(), self.found.clone(), self.bell.clone());
         let asked = address.to_owned();
         // It ends by itself: nobody can hurry it.
-        std::thread::Builder::new().name("mto-names".into()).spawn(move || {
+        std::thread::Builder::new().name("names".into()).spawn(move || {
             let answer = catch_unwind(AssertUnwindSafe(|| look_up(&asked)))
                 .unwrap_or_else(|_| Err("the search for its address ended by a fault of the program".to_owned()));
             lock(&found).push((asked, answer));
