@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::multiplexer::{Multiplexer, ServeRelay};
 use xmml_site::agent::{forget_own_step, Agent, Place};
 use xmml_site::cleanup::{end, end_builds, forsake};
-use xmml_site::files::{hash_programs, list_results, stage, taking, FileError};
+use xmml_site::files::{hash_programs, list_results, stage, taking, FileError, Verified};
 use xmml_site::input_lease::{InputLease, LeasedInput};
 use xmml_site::polling::Pauses;
 use xmml_site::signals::ignore;
@@ -42,8 +42,8 @@ pub struct LauncherLease {
     /// End when nothing has come over the standard input for so long; an empty line is a sign of life
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     lease: Option<Duration>,
-    /// End this process then as well, if it is the parent and an sshd: it keeps the ports that it forwards until it
-    /// notices that nobody is there
+    /// PID of the sshd that carries the connection. When the lease expires, terminate it too; otherwise sshd keeps its
+    /// forwarded ports open
     #[arg(long, value_name = "PID", requires = "lease")]
     connection: Option<i32>,
 }
@@ -54,7 +54,7 @@ impl LauncherLease {
         self.lease.is_some()
     }
 
-    /// Begins the lease, if there is one; returns whether the launcher has any use for the program yet.
+    /// Begins the lease, if there is one. Returns false if the standard input has already ended: the launcher no longer needs the program.
     ///
     /// # Errors
     /// The system refuses what it needs; the text says what.
@@ -188,8 +188,9 @@ fn talk(run: PathBuf, launcher: LauncherLease, serve_relay: ServeRelay) -> Resul
 /// Lays out files as often as there is an order, and takes what is missing each time.
 fn stage_files(run: &Path, more: &MoreLanes) -> Result<(), String> {
     let lanes = more.open()?;
+    let mut verified = Verified::new();
     while let Some(order) = receive_order(&lanes)? {
-        let missing = stage(run, &order).map_err(of_file)?;
+        let missing = stage(run, &order, &mut verified).map_err(of_file)?;
         send_answer(&lanes, &missing)?;
         if !missing.is_empty() {
             let target = taking(run, order).map_err(of_file)?;

@@ -1,6 +1,6 @@
 //! The files of a run at a site: those of the model are laid out, and those that it has made are listed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, FileTimes, OpenOptions, Permissions};
 use std::io::{self, Read};
@@ -15,7 +15,7 @@ use xmml_transfer::listing::Origin;
 use xmml_transfer::ranges::RANGE;
 use xmml_transfer::source::Source;
 use xmml_transfer::target::Target;
-use xmml_transfer::tree::{Layout, PART_SUFFIX};
+use xmml_transfer::tree::{Layout, Version, PART_SUFFIX};
 
 use crate::protocol::Text;
 use crate::system::{close, replace_file};
@@ -60,19 +60,24 @@ impl Missing {
     }
 }
 
+/// The files of the store whose hashes were found to be right, by these, so that large ones are not read anew for each order.
+pub type Verified = HashMap<String, Version>;
+
 /// Makes `model/` of the store if that holds everything; says which hashes are missing. Files that nobody has wanted for a
 /// while leave the store.
 ///
+/// Files of the store are hashed once, and again only if they have changed since.
+///
 /// # Errors
 /// A file cannot be read or written.
-pub fn stage(run: &Path, order: &Staging) -> Result<Missing, FileError> {
+pub fn stage(run: &Path, order: &Staging, verified: &mut Verified) -> Result<Missing, FileError> {
     let store = Path::new(&order.store.0);
     let versions = store.join(VERSIONS);
     with_path(&versions, fs::DirBuilder::new().recursive(true).mode(0o700).create(&versions))?;
     take_incoming(&run.join("incoming"), store)?;
     let mut answer = Missing { missing: BTreeSet::new() };
     for (_, sha256, _, _) in &order.files {
-        if answer.missing.contains(sha256) || !is_whole(&store.join(sha256), sha256)? {
+        if answer.missing.contains(sha256) || !is_whole(&store.join(sha256), sha256, verified)? {
             answer.missing.insert(sha256.clone());
         }
     }
@@ -187,12 +192,19 @@ fn sha256_of(path: &Path) -> Result<Option<String>, FileError> {
 }
 
 /// Returns whether the store holds a file as it should be; one that was damaged is removed.
-fn is_whole(path: &Path, sha256: &str) -> Result<bool, FileError> {
-    match sha256_of(path)? {
-        Some(found) if found == sha256 => with_path(path, dated(path, SystemTime::now())).map(|()| true),
-        Some(_) => with_path(path, fs::remove_file(path)).map(|()| false),
-        None => Ok(false),
+fn is_whole(path: &Path, sha256: &str, verified: &mut Verified) -> Result<bool, FileError> {
+    let version = || with_path(path, File::open(path).and_then(|file| Version::of(&file)));
+    let known = verified.get(sha256).copied();
+    if known.is_none() || version().ok() != known {
+        match sha256_of(path)? {
+            Some(found) if found == sha256 => {}
+            Some(_) => return with_path(path, fs::remove_file(path)).map(|()| false),
+            None => return Ok(false),
+        }
     }
+    with_path(path, dated(path, SystemTime::now()))?;
+    verified.insert(sha256.to_owned(), version()?);
+    Ok(true)
 }
 
 /// Removes what has not been wanted for a long time.
@@ -495,6 +507,23 @@ mod tests {
         let name = characters(OsStr::from_bytes(b"\xe9\xe8.csv"));
         assert!(is_match(&characters(OsStr::new("??.csv")), &name));
         assert!(is_match(&characters(OsStr::from_bytes(b"[\xe9]*.csv")), &name));
+    }
+
+    #[test]
+    fn a_file_of_the_store_is_hashed_once_and_again_when_it_has_changed() {
+        let path = std::env::temp_dir().join(format!("xmml-verified-{}", std::process::id()));
+        fs::write(&path, "content").unwrap();
+        let right = sha256_of(&path).unwrap().unwrap();
+        let mut verified = Verified::new();
+        assert!(is_whole(&path, &right, &mut verified).unwrap());
+        // Under a hash that is not its own, it stays whole as long as nobody reads it.
+        let known = verified.remove(&right).unwrap();
+        verified.insert("wrong".to_owned(), known);
+        assert!(is_whole(&path, "wrong", &mut verified).unwrap());
+        assert!(is_whole(&path, "wrong", &mut verified).unwrap(), "being used makes another version of it");
+        fs::write(&path, "CONTENT").unwrap();
+        assert!(!is_whole(&path, "wrong", &mut verified).unwrap());
+        assert!(!path.exists());
     }
 
     #[test]

@@ -25,17 +25,17 @@ const READ: usize = 64 * 1024;
 /// What ends a program besides the end of its input.
 #[derive(Clone, Copy, Debug)]
 pub struct InputLease {
-    /// Silence for so long does.
+    /// IdleTimer for so long does.
     pub lasts: Duration,
-    /// The process id of the parent that carries the connection to the launcher: if it is sshd, it is ended with the
-    /// lease.
+    /// PID of the sshd that carries the connection. When the lease expires, it is terminated too; otherwise sshd keeps
+    /// its forwarded ports open.
     pub connection: Option<i32>,
 }
 
 impl InputLease {
     /// Begins the lease; what comes over the standard input is read from its descriptor as before.
     ///
-    /// Returns false if the input has ended already: the launcher has no use for the program any more.
+    /// Returns false if the standard input has already ended: the launcher no longer needs the program.
     ///
     /// # Errors
     /// The system gives no descriptors, or no thread.
@@ -66,7 +66,7 @@ impl InputLease {
 /// A standard input that fails when nothing comes over it for a lease while somebody waits for that.
 pub struct LeasedInput {
     input: File,
-    silence: Silence,
+    idle: IdleTimer,
 }
 
 impl LeasedInput {
@@ -76,16 +76,16 @@ impl LeasedInput {
     /// The system gives no descriptor.
     pub fn new(lasts: Duration) -> io::Result<LeasedInput> {
         let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-        Ok(LeasedInput { input, silence: Silence::new(lasts, Instant::now()) })
+        Ok(LeasedInput { input, idle: IdleTimer::new(lasts, Instant::now()) })
     }
 }
 
 impl Read for LeasedInput {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.silence.restart(Instant::now()); // whoever did not read has heard nothing either
-        while !poll(&[For::Reading(self.input.as_raw_fd())], self.silence.look_every())?[0] {
-            if self.silence.is_over(Instant::now()) {
-                let text = format!("nothing has come from the launcher for {:?}", self.silence.lasts);
+        self.idle.restart(Instant::now()); // whoever did not read has heard nothing either
+        while !poll(&[For::Reading(self.input.as_raw_fd())], self.idle.look_every())?[0] {
+            if self.idle.is_over(Instant::now()) {
+                let text = format!("nothing has come from the launcher for {:?}", self.idle.lasts);
                 return Err(io::Error::new(io::ErrorKind::TimedOut, text));
             }
         }
@@ -105,14 +105,14 @@ struct Passage {
     input: File,
     output: Option<UnixStream>,
     pending: Vec<u8>,
-    silence: Silence,
+    idle: IdleTimer,
 }
 
 impl Passage {
     fn new(input: File, output: UnixStream, lasts: Duration) -> io::Result<Passage> {
         output.set_nonblocking(true)?;
-        let silence = Silence::new(lasts, Instant::now());
-        Ok(Passage { input, output: Some(output), pending: Vec::new(), silence })
+        let idle = IdleTimer::new(lasts, Instant::now());
+        Ok(Passage { input, output: Some(output), pending: Vec::new(), idle })
     }
 
     /// Takes what has come by now; returns whether the input goes on.
@@ -131,11 +131,11 @@ impl Passage {
             if let (Some(output), false) = (&self.output, self.pending.is_empty()) {
                 watched.push(For::Writing(output.as_raw_fd()));
             }
-            let has_come = poll(&watched, self.silence.look_every()).is_ok_and(|ready| ready[0]);
+            let has_come = poll(&watched, self.idle.look_every()).is_ok_and(|ready| ready[0]);
             if has_come && !self.take() {
                 return End::Input;
             }
-            if self.silence.is_over(Instant::now()) {
+            if self.idle.is_over(Instant::now()) {
                 return End::Lease;
             }
             self.give();
@@ -150,7 +150,7 @@ impl Passage {
             Ok(count) => self.pending.extend_from_slice(&chunk[..count]),
             Err(error) => return error.kind() == io::ErrorKind::Interrupted,
         }
-        self.silence.restart(Instant::now());
+        self.idle.restart(Instant::now());
         true
     }
 
@@ -178,17 +178,16 @@ impl Passage {
     }
 }
 
-/// How long nothing has come, in time in which this process has run: one that was stopped, or whose machine was, hears
-/// at first what has come meanwhile.
-struct Silence {
+/// Measures the time without input. Time in which this process was suspended does not count, because input may be waiting.
+struct IdleTimer {
     lasts: Duration,
     began: Instant,
     looked_at: Instant,
 }
 
-impl Silence {
-    fn new(lasts: Duration, now: Instant) -> Silence {
-        Silence { lasts, began: now, looked_at: now }
+impl IdleTimer {
+    fn new(lasts: Duration, now: Instant) -> IdleTimer {
+        IdleTimer { lasts, began: now, looked_at: now }
     }
 
     fn look_every(&self) -> Duration {
@@ -290,15 +289,15 @@ mod tests {
     #[test]
     fn every_sign_begins_the_lease_anew() {
         let began = Instant::now();
-        let mut silence = Silence::new(LASTS, began);
+        let mut idle = IdleTimer::new(LASTS, began);
         let mut over = Vec::new();
         for second in 1..40 {
             let now = began + Duration::from_secs(second);
-            if silence.is_over(now) {
+            if idle.is_over(now) {
                 over.push(second);
             }
             if second <= 28 && second % 7 == 0 {
-                silence.restart(now);
+                idle.restart(now);
             }
         }
         assert_eq!(over, [36, 37, 38, 39]);
@@ -307,12 +306,12 @@ mod tests {
     #[test]
     fn time_in_which_the_program_did_not_run_is_no_silence() {
         let began = Instant::now();
-        let mut silence = Silence::new(LASTS, began);
+        let mut idle = IdleTimer::new(LASTS, began);
         let stopped = began + Duration::from_secs(2);
-        assert!(!silence.is_over(stopped));
+        assert!(!idle.is_over(stopped));
         let goes_on = stopped + Duration::from_secs(1000);
-        assert!(!silence.is_over(goes_on));
-        let mut over = (1..=8).map(|second| silence.is_over(goes_on + Duration::from_secs(second)));
+        assert!(!idle.is_over(goes_on));
+        let mut over = (1..=8).map(|second| idle.is_over(goes_on + Duration::from_secs(second)));
         assert_eq!(over.position(|is_over| is_over), Some(5));
     }
 }

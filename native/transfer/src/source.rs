@@ -52,7 +52,7 @@ impl Source {
         Source { may_grow: true, ..self }
     }
 
-    /// Takes in what the target says, at any time: it never has to wait for us before it can read on. Returns whether it says more.
+    /// Queues a message of the target; never blocks. Returns false after the target's last message.
     pub fn hear(&self, message: &[u8]) -> bool {
         let heard = ToSource::read(message).map_err(Failure::Malformed);
         let goes_on = heard.as_ref().is_ok_and(|heard| !heard.is_last());

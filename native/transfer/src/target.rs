@@ -18,9 +18,9 @@ use crate::report::{Progress, Report};
 use crate::tree::{dress, Layout, Status, Tree, Version, LOCK_LIMIT, LOCK_PAUSE};
 use crate::{reason, Failure, Peer, Stop};
 
-/// A range that has come altered so often is given up: the source's disk or memory is broken.
+/// A range that has arrived altered so often fails: the disk or memory of the source is broken.
 const MOST_ATTEMPTS: u32 = 3;
-/// Nothing more can be written when the system says so, and then there is something to be done about it.
+/// Errors after which no file can be written, with the advice to the user.
 const NO_ROOM: [(i32, &str); 3] = [
     (libc::ENOSPC, "make room and copy again: what has come is kept"),
     (libc::EDQUOT, "make room and copy again: what has come is kept"),
