@@ -22,7 +22,7 @@ use xmml_site::polling::Pauses;
 use xmml_site::signals::ignore;
 use xmml_site::supervisor::Supervisor;
 use xmml_site::system::raise_limit_of_descriptors;
-use xmml_transfer::lanes::{carry, Lanes};
+use xmml_transfer::multichannel_connection::{carry, MultichannelConnection};
 use xmml_transfer::{Failure, Peer};
 use xmml_wire::error::explained;
 
@@ -72,27 +72,27 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Where several channels carry the messages of one command.
 #[derive(Args)]
-struct MoreLanes {
+struct FurtherChannels {
     /// Abstract name of a socket to which further channels lead
     #[arg(long, value_name = "NAME")]
-    lanes: OsString,
+    channels: OsString,
     /// End when nothing has come over the standard input for so long; an empty frame is a sign of life
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     lease: Duration,
 }
 
-impl MoreLanes {
+impl FurtherChannels {
     /// Begins to speak in messages over the standard input and output, and over what else comes.
-    fn open(&self) -> Result<Lanes, String> {
-        let lanes = Lanes::new(self.input()?, stream(io::stdout())?);
-        lanes.listen(&self.lanes);
-        Ok(lanes)
+    fn open(&self) -> Result<MultichannelConnection, String> {
+        let connection = MultichannelConnection::new(self.input()?, stream(io::stdout())?);
+        connection.listen(&self.channels);
+        Ok(connection)
     }
 
     /// Carries messages to the command that has opened them, and back.
     fn carry(&self) -> Result<(), String> {
-        let carried = carry(&self.lanes, self.input()?, stream(io::stdout())?);
-        carried.map_err(|error| format!("a lane: {}", explained(&error)))
+        let carried = carry(&self.channels, self.input()?, stream(io::stdout())?);
+        carried.map_err(|error| format!("a channel: {}", explained(&error)))
     }
 
     fn input(&self) -> Result<LeasedInput, String> {
@@ -119,11 +119,11 @@ enum What {
         launcher: LauncherLease,
     },
     /// Lay out the files that an order names; say which of them are missing, and take these
-    Stage(MoreLanes),
+    Stage(FurtherChannels),
     /// Give the logs and results that are in the folders that an order names
-    Results(MoreLanes),
+    Results(FurtherChannels),
     /// Carry messages beside the standard input and output of another of these commands
-    Lane(MoreLanes),
+    Channel(FurtherChannels),
     /// Say the hashes of the programs that the standard input names
     Hash,
     /// End the lease, and wait until the agents have ended because of that
@@ -157,9 +157,9 @@ pub fn serve(site: Site, serve_relay: ServeRelay) -> Result<ExitCode, String> {
     match site.what {
         What::Agent { job, patience, python } => return serve_job(run, job, patience, python),
         What::Talk { launcher } => talk(run, launcher, serve_relay)?,
-        What::Stage(lanes) => stage_files(&run, &lanes)?,
-        What::Results(lanes) => give_results(&run, &lanes)?,
-        What::Lane(lanes) => lanes.carry()?,
+        What::Stage(channels) => stage_files(&run, &channels)?,
+        What::Results(channels) => give_results(&run, &channels)?,
+        What::Channel(channels) => channels.carry()?,
         What::Hash => answer(|order| hash_programs(&run, &order))?,
         What::Forsake => forsake(&run)?,
         What::End => end(&run),
@@ -186,53 +186,53 @@ fn talk(run: PathBuf, launcher: LauncherLease, serve_relay: ServeRelay) -> Resul
 }
 
 /// Lays out files as often as there is an order, and takes what is missing each time.
-fn stage_files(run: &Path, more: &MoreLanes) -> Result<(), String> {
-    let lanes = more.open()?;
+fn stage_files(run: &Path, more: &FurtherChannels) -> Result<(), String> {
+    let connection = more.open()?;
     let mut verified = Verified::new();
-    while let Some(order) = receive_order(&lanes)? {
+    while let Some(order) = receive_order(&connection)? {
         let missing = stage(run, &order, &mut verified).map_err(of_file)?;
-        send_answer(&lanes, &missing)?;
+        send_answer(&connection, &missing)?;
         if !missing.is_empty() {
             let target = taking(run, order).map_err(of_file)?;
-            match lanes.take(&target) {
+            match connection.take(&target) {
                 Ok(_) => {}
                 Err(Failure::Stopped) => break, // nobody gives them
-                Err(failure) => return failed(lanes, &failure),
+                Err(failure) => return failed(connection, &failure),
             }
         }
     }
-    lanes.finish();
+    connection.finish();
     Ok(())
 }
 
 /// Says what there is of what an order names, and gives it.
-fn give_results(run: &Path, more: &MoreLanes) -> Result<(), String> {
-    let lanes = more.open()?;
-    let order = receive_order(&lanes)?.ok_or("there is no order")?;
+fn give_results(run: &Path, more: &FurtherChannels) -> Result<(), String> {
+    let connection = more.open()?;
+    let order = receive_order(&connection)?.ok_or("there is no order")?;
     let results = list_results(run, &order);
-    send_answer(&lanes, &results)?;
-    match lanes.give(&results.source(run)) {
+    send_answer(&connection, &results)?;
+    match connection.give(&results.source(run)) {
         Ok(_) | Err(Failure::Stopped) => {} // or nobody takes them
-        Err(failure) => return failed(lanes, &failure),
+        Err(failure) => return failed(connection, &failure),
     }
-    lanes.finish();
+    connection.finish();
     Ok(())
 }
 
 /// Has the other end hear the last message, which says why the copy cannot go on.
-fn failed(lanes: Lanes, failure: &Failure) -> Result<(), String> {
-    lanes.finish();
+fn failed(connection: MultichannelConnection, failure: &Failure) -> Result<(), String> {
+    connection.finish();
     Err(failure.to_string())
 }
 
-fn receive_order<Order: DeserializeOwned>(lanes: &Lanes) -> Result<Option<Order>, String> {
-    let text = lanes.receive().map_err(|error| format!("the standard input: {}", explained(&error)))?;
+fn receive_order<Order: DeserializeOwned>(connection: &MultichannelConnection) -> Result<Option<Order>, String> {
+    let text = connection.receive().map_err(|error| format!("the standard input: {}", explained(&error)))?;
     text.map(|text| read_order(&text)).transpose()
 }
 
-fn send_answer(lanes: &Lanes, answer: &impl Serialize) -> Result<(), String> {
+fn send_answer(connection: &MultichannelConnection, answer: &impl Serialize) -> Result<(), String> {
     let text = serde_json::to_vec(answer).map_err(|error| error.to_string())?;
-    lanes.send(&[&text]).map_err(|_| "the standard output is closed".to_owned())
+    connection.send(&[&text]).map_err(|_| "the standard output is closed".to_owned())
 }
 
 fn stream(fd: impl AsFd) -> Result<File, String> {

@@ -1,6 +1,6 @@
 """A command at a site that speaks in messages with us, over one channel or several.
 
-Each channel is a lane (`native/transfer/src/lanes.rs` is the other end): a message goes by whichever is free, with its
+The other end is `native/transfer/src/multichannel_connection.rs`. A message goes by whichever channel is free, with its
 number and its length in front, and arrives in the order in which it was sent.
 """
 

@@ -132,14 +132,14 @@ async def site_files(
     Raises:
         TransportError: the site cannot be reached, or something came out wrong there.
     """
-    lanes = f"--lanes xmml-lanes-{os.urandom(8).hex()} --lease {lease_s:g}"
+    lanes = f"--channels xmml-channels-{os.urandom(8).hex()} --lease {lease_s:g}"
     lost: Exception | None = None
     try:
         async with transport.converse(
             f"{command} {word} {lanes}",
             doing,
             timeout_s=timeout_s,
-            lane=f"{command} lane {lanes}",
+            lane=f"{command} channel {lanes}",
             on_piece=on_piece,
             lease_s=lease_s,
         ) as conversation:

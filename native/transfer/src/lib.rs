@@ -3,9 +3,9 @@
 //! A [`Source`](source::Source) lists and reads, a [`Target`](target::Target) compares and writes. Neither knows how its messages travel:
 //! whoever has an end gives it what comes, and sends what it says ([`Peer`]).
 
-pub mod lanes;
 pub mod listing;
 pub mod message;
+pub mod multichannel_connection;
 pub mod ranges;
 pub mod report;
 pub mod source;

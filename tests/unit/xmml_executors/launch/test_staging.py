@@ -167,7 +167,7 @@ class Counting(LocalTransport):
     lanes: int
 
     async def open_channel(self, command: str, **settings: Any) -> CommandChannel:
-        Counting.lanes += " lane --lanes " in command
+        Counting.lanes += " channel --channels " in command
         return await super().open_channel(command, **settings)
 
 
@@ -187,7 +187,7 @@ class OneChannel(LocalTransport):
     """On whose way no channel but the first one gets to the command."""
 
     async def open_channel(self, command: str, **settings: Any) -> CommandChannel:
-        return await super().open_channel(command.replace(" lane --lanes ", " no-such-command "), **settings)
+        return await super().open_channel(command.replace(" channel --channels ", " no-such-command "), **settings)
 
 
 def test_a_channel_that_does_not_get_to_the_command_is_done_without(tmp_path: Path) -> None:

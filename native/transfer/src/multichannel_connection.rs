@@ -1,7 +1,7 @@
-//! Messages over one or more lanes: streams of bytes that carry them side by side.
+//! Messages over one or more channels: streams of bytes that carry them side by side.
 //!
-//! A channel of ssh carries 2 MiB a round trip, so several of them carry more of a large file. A message goes by whichever lane is free,
-//! and arrives in the order in which it was sent. In its lane it has its number and its length in front. A lane begins with [`HELLO`], so
+//! A channel of ssh carries 2 MiB a round trip, so several of them carry more of a large file. A message goes by whichever channel is free,
+//! and arrives in the order in which it was sent. In its channel it has its number and its length in front. A channel begins with [`HELLO`], so
 //! that the other end knows that it has come about, and ends with [`END`]: what ends without it was cut. A [`HELLO`] in between is a sign
 //! of life.
 
@@ -25,17 +25,17 @@ use crate::{reason, Failure, Peer, Stop};
 
 /// Longest message [bytes]. The longest that an end sends holds the digests of a file, 64 MiB at most.
 pub const LONGEST_MESSAGE: u32 = 128 << 20;
-/// In place of the number of a message: the lane has come about, or the other end gets on with what takes long.
+/// In place of the number of a message: the channel has come about, or the other end gets on with what takes long.
 const HELLO: u64 = u64::MAX - 1;
-/// In place of the number of a message: the lane carries no more.
+/// In place of the number of a message: the channel carries no more.
 const END: u64 = u64::MAX;
-/// So many messages, and bytes of them, are kept until their turn comes; the lanes of later ones are not read meanwhile. That is twice what
-/// four lanes have on their way in the longest pieces, and little beside what a login node grants.
+/// So many messages, and bytes of them, are kept until their turn comes; the channels of later ones are not read meanwhile. That is twice what
+/// four channels have on their way in the longest pieces, and little beside what a login node grants.
 const MOST_AHEAD: u64 = 32;
 const MOST_KEPT: usize = 32 << 20;
-/// Messages that wait for a lane.
+/// Messages that wait for a channel.
 const MOST_WAITING: usize = 4;
-/// How long a lane waits for the end that it leads to: that may have to be read from a slow disk first.
+/// How long a channel waits for the end that it leads to: that may have to be read from a slow disk first.
 const LISTENS_WITHIN: Duration = Duration::from_secs(20);
 const CONNECT_EVERY: Duration = Duration::from_millis(10);
 /// How often an end that reads much, and has nothing to send of it, says that it gets on.
@@ -43,8 +43,8 @@ const SIGN_EVERY: Duration = Duration::from_secs(5);
 /// Bytes that are copied at a time.
 const PIECE: usize = 1 << 18;
 
-/// The other end, to which lanes lead.
-pub struct Lanes {
+/// Carries messages to the peer over one or several byte streams (channels), in the order in which they were sent.
+pub struct MultichannelConnection {
     shared: Arc<Shared>,
     sign_every: Duration,
 }
@@ -63,7 +63,7 @@ struct Outgoing {
     next: u64,
     is_closed: bool,
     is_cut: bool,
-    open_lanes: usize,
+    open_channels: usize,
 }
 
 #[derive(Default)]
@@ -71,7 +71,7 @@ struct Incoming {
     arrived: BTreeMap<u64, Vec<u8>>,
     kept: usize,
     next: u64,
-    open_lanes: usize,
+    open_channels: usize,
     cut: Option<io::Error>,
 }
 
@@ -79,16 +79,16 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Lanes {
-    /// One lane, over these streams.
-    pub fn new(reading: impl Read + Send + 'static, writing: impl Write + Send + 'static) -> Lanes {
-        let lanes = Lanes { shared: Arc::default(), sign_every: SIGN_EVERY };
-        lanes.shared.add(reading, writing);
-        lanes
+impl MultichannelConnection {
+    /// One channel, over these streams.
+    pub fn new(reading: impl Read + Send + 'static, writing: impl Write + Send + 'static) -> MultichannelConnection {
+        let connection = MultichannelConnection { shared: Arc::default(), sign_every: SIGN_EVERY };
+        connection.shared.add(reading, writing);
+        connection
     }
 
-    /// Takes more lanes as they come, over a socket of this abstract name; each is a process of the same user that [carries](carry).
-    /// Without them everything goes by the first lane, so a name that somebody else has is no failure.
+    /// Takes more channels as they come, over a socket of this abstract name; each is a process of the same user that [carries](carry).
+    /// Without them everything goes by the first channel, so a name that somebody else has is no failure.
     pub fn listen(&self, name: &OsStr) {
         let bound = abstract_address(name).and_then(|address| UnixListener::bind_addr(&address));
         let Ok(listener) = bound else { return };
@@ -98,7 +98,7 @@ impl Lanes {
                 let own = stream.and_then(|stream| has_our_user(&stream).map(|()| stream));
                 match own.and_then(|stream| Ok((stream.try_clone()?, stream))) {
                     Ok((reading, writing)) => shared.add(reading, writing),
-                    Err(_) => thread::sleep(CONNECT_EVERY), // there are no descriptors: the first lane carries all
+                    Err(_) => thread::sleep(CONNECT_EVERY), // there are no descriptors: the first channel carries all
                 }
             }
         });
@@ -107,7 +107,7 @@ impl Lanes {
     /// Waits for a message; `None`: the other end sends no more.
     ///
     /// # Errors
-    /// A lane was cut, or has brought what is no message.
+    /// A channel was cut, or has brought what is no message.
     pub fn receive(&self) -> io::Result<Option<Vec<u8>>> {
         let mut incoming = locked(&self.shared.incoming);
         loop {
@@ -121,19 +121,19 @@ impl Lanes {
             if let Some(error) = &incoming.cut {
                 return Err(io::Error::new(error.kind(), error.to_string()));
             }
-            if incoming.open_lanes == 0 {
+            if incoming.open_channels == 0 {
                 return if incoming.arrived.is_empty() { Ok(None) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
             }
             incoming = self.shared.incoming_changed.wait(incoming).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// Waits until everything is sent, and says that no more comes. Where a lane was cut, nobody takes the rest.
+    /// Waits until everything is sent, and says that no more comes. Where a channel was cut, nobody takes the rest.
     pub fn finish(self) {
         let mut outgoing = locked(&self.shared.outgoing);
         outgoing.is_closed = true;
         self.shared.outgoing_changed.notify_all();
-        let goes_on = |outgoing: &mut Outgoing| outgoing.open_lanes > 0 && !outgoing.is_cut;
+        let goes_on = |outgoing: &mut Outgoing| outgoing.open_channels > 0 && !outgoing.is_cut;
         drop(self.shared.outgoing_changed.wait_while(outgoing, goes_on));
     }
 
@@ -204,7 +204,7 @@ impl Lanes {
     }
 }
 
-impl Peer for Lanes {
+impl Peer for MultichannelConnection {
     fn send(&self, message: &[&[u8]]) -> Result<(), Stop> {
         let outgoing = locked(&self.shared.outgoing);
         let is_full = |outgoing: &mut Outgoing| outgoing.waiting.len() == MOST_WAITING && !outgoing.is_cut;
@@ -230,26 +230,26 @@ impl Peer for Lanes {
 
 impl Shared {
     fn add(self: &Arc<Shared>, reading: impl Read + Send + 'static, writing: impl Write + Send + 'static) {
-        locked(&self.incoming).open_lanes += 1;
+        locked(&self.incoming).open_channels += 1;
         let shared = self.clone();
         thread::spawn(move || {
             let mut reading = BufReader::new(reading);
             // One that ends before it begins came too late: the other end has no use for it any more.
             let has_begun = reading.fill_buf().is_ok_and(|begin| !begin.is_empty());
-            let done = if has_begun { shared.read_lane(reading) } else { Ok(()) };
-            locked(&shared.incoming).open_lanes -= 1;
+            let done = if has_begun { shared.read_channel(reading) } else { Ok(()) };
+            locked(&shared.incoming).open_channels -= 1;
             if let Err(error) = done {
                 shared.cut_incoming(error);
                 shared.cut_outgoing();
             }
             shared.incoming_changed.notify_all();
         });
-        locked(&self.outgoing).open_lanes += 1;
+        locked(&self.outgoing).open_channels += 1;
         let shared = self.clone();
         thread::spawn(move || {
-            let done = shared.write_lane(writing);
+            let done = shared.write_channel(writing);
             let mut outgoing = locked(&shared.outgoing);
-            outgoing.open_lanes -= 1;
+            outgoing.open_channels -= 1;
             outgoing.is_cut |= done.is_err();
             shared.outgoing_changed.notify_all();
         });
@@ -265,8 +265,8 @@ impl Shared {
         self.outgoing_changed.notify_all();
     }
 
-    /// Reads a lane to its end.
-    fn read_lane(&self, mut reading: impl BufRead) -> io::Result<()> {
+    /// Reads a channel to its end.
+    fn read_channel(&self, mut reading: impl BufRead) -> io::Result<()> {
         loop {
             let (mut number, mut length) = ([0; 8], [0; 4]);
             reading.read_exact(&mut number)?;
@@ -302,9 +302,9 @@ impl Shared {
         }
     }
 
-    /// Writes what waits to a lane, until no more comes. The end of a lane says that nothing was lost, so that none is written after a
+    /// Writes what waits to a channel, until no more comes. The end of a channel says that nothing was lost, so that none is written after a
     /// cut.
-    fn write_lane(&self, mut writing: impl Write) -> io::Result<()> {
+    fn write_channel(&self, mut writing: impl Write) -> io::Result<()> {
         write_frame(&mut writing, HELLO, &[])?;
         loop {
             let is_idle =
@@ -334,7 +334,7 @@ fn write_frame(writing: &mut impl Write, number: u64, message: &[u8]) -> io::Res
     writing.flush()
 }
 
-/// Carries what comes over these streams to the process of this user that [listens](Lanes::listen), and back, until that ends.
+/// Carries what comes over these streams to the process of this user that [listens](MultichannelConnection::listen), and back, until that ends.
 ///
 /// # Errors
 /// Nobody listens, or the streams cannot be read or written.
@@ -417,27 +417,27 @@ mod tests {
         UnixStream::pair().unwrap()
     }
 
-    fn lanes(streams: Vec<UnixStream>) -> Lanes {
+    fn connection_over(streams: Vec<UnixStream>) -> MultichannelConnection {
         let mut streams = streams.into_iter().map(|stream| (stream.try_clone().unwrap(), stream));
         let (reading, writing) = streams.next().unwrap();
-        let lanes = Lanes::new(reading, writing);
-        streams.for_each(|(reading, writing)| lanes.shared.add(reading, writing));
-        lanes
+        let connection = MultichannelConnection::new(reading, writing);
+        streams.for_each(|(reading, writing)| connection.shared.add(reading, writing));
+        connection
     }
 
     fn messages() -> impl Iterator<Item = Vec<u8>> {
         (0..2000_usize).map(|number| vec![number as u8; number * 7919 % 5000])
     }
 
-    fn all_received(lanes: &Lanes) -> Vec<Vec<u8>> {
-        std::iter::from_fn(|| lanes.receive().unwrap()).collect()
+    fn all_received(connection: &MultichannelConnection) -> Vec<Vec<u8>> {
+        std::iter::from_fn(|| connection.receive().unwrap()).collect()
     }
 
     #[test]
-    fn messages_come_whole_and_in_order_by_any_number_of_lanes() {
+    fn messages_come_whole_and_in_order_by_any_number_of_channels() {
         for count in 1..5 {
             let (here, there): (Vec<_>, Vec<_>) = (0..count).map(|_| pair()).unzip();
-            let (here, there) = (lanes(here), lanes(there));
+            let (here, there) = (connection_over(here), connection_over(there));
             thread::scope(|scope| {
                 scope.spawn(|| {
                     messages().for_each(|message| {
@@ -445,18 +445,18 @@ mod tests {
                     });
                     here.finish();
                 });
-                assert!(all_received(&there).into_iter().eq(messages()), "{count} lanes");
+                assert!(all_received(&there).into_iter().eq(messages()), "{count} channels");
             });
         }
     }
 
     #[test]
-    fn a_lane_that_is_not_read_holds_the_others_up_before_much_is_kept() {
+    fn a_channel_that_is_not_read_holds_the_others_up_before_much_is_kept() {
         let (slow, quick) = (pair(), pair());
-        let there = lanes(vec![quick.1]);
+        let there = connection_over(vec![quick.1]);
         let mut writing = &quick.0;
         for number in 1..=MOST_AHEAD + 2 {
-            write_frame(&mut writing, number, b"message").unwrap(); // message 0 is on the other lane
+            write_frame(&mut writing, number, b"message").unwrap(); // message 0 is on the other channel
         }
         let shared = there.shared.clone();
         let kept = || locked(&shared.incoming).arrived.len();
@@ -475,11 +475,11 @@ mod tests {
     fn large_messages_are_kept_up_to_a_number_of_bytes_before_their_turn_comes() {
         const LARGE: usize = 4 << 20;
         let (slow, quick) = (pair(), pair());
-        let there = lanes(vec![quick.1]);
+        let there = connection_over(vec![quick.1]);
         let shared = there.shared.clone();
         let mut writing = quick.0;
         let sending = thread::spawn(move || {
-            (1..=20).for_each(|number| write_frame(&mut writing, number, &[1; LARGE]).unwrap()); // message 0 is on the other lane
+            (1..=20).for_each(|number| write_frame(&mut writing, number, &[1; LARGE]).unwrap()); // message 0 is on the other channel
             write_frame(&mut writing, END, &[]).unwrap();
         });
         let kept = || locked(&shared.incoming).arrived.len();
@@ -496,9 +496,9 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_that_is_cut_ends_the_others() {
+    fn a_channel_that_is_cut_ends_the_others() {
         let (one, other) = (pair(), pair());
-        let there = lanes(vec![one.1, other.1]);
+        let there = connection_over(vec![one.1, other.1]);
         write_frame(&mut &one.0, 0, b"message").unwrap();
         write_frame(&mut &other.0, HELLO, &[]).unwrap();
         assert_eq!(there.receive().unwrap().unwrap(), b"message");
@@ -527,7 +527,7 @@ mod tests {
             reading.read_exact(&mut message).unwrap();
             match u64::from_le_bytes(number.try_into().unwrap()) {
                 HELLO => signs += 1,
-                _ if is_awaited(&message) => return signs - 1, // the first one says that the lane has come about
+                _ if is_awaited(&message) => return signs - 1, // the first one says that the channel has come about
                 _ => {}
             }
         }
@@ -536,7 +536,7 @@ mod tests {
     #[test]
     fn a_source_that_finds_that_ranges_stand_says_that_it_gets_on() {
         let ((here, mut there), (_folder, file, digests)) = (pair(), file_that_stands());
-        let mut main = lanes(vec![here]);
+        let mut main = connection_over(vec![here]);
         main.sign_every = Duration::from_millis(1);
         write_frame(&mut there, 0, &ToSource::Have(0, digests).to_bytes()).unwrap();
         thread::scope(|scope| {
@@ -551,7 +551,7 @@ mod tests {
     #[test]
     fn a_target_that_hashes_what_it_has_says_that_it_gets_on() {
         let ((here, mut there), (folder, ..)) = (pair(), file_that_stands());
-        let mut main = lanes(vec![here]);
+        let mut main = connection_over(vec![here]);
         main.sign_every = Duration::from_millis(1);
         let entry = crate::tests::file("file", 200 * RANGE as u64);
         write_frame(&mut there, 0, &crate::message::entries(0, [&entry].into_iter())).unwrap();
@@ -568,7 +568,7 @@ mod tests {
     #[test]
     fn an_end_that_does_not_get_on_gives_no_sign_of_life() {
         let (here, mut there) = pair();
-        let mut main = lanes(vec![here]);
+        let mut main = connection_over(vec![here]);
         main.sign_every = Duration::from_millis(1);
         thread::scope(|scope| {
             let giving = scope.spawn(move || main.give(&Source::new(vec![])).map(|_| main.finish()));
@@ -582,9 +582,9 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_does_not_end_properly_when_another_one_was_cut() {
+    fn a_channel_does_not_end_properly_when_another_one_was_cut() {
         let (cut, other, mut written) = (pair(), pair(), pair());
-        let there = lanes(vec![cut.1]);
+        let there = connection_over(vec![cut.1]);
         there.shared.add(other.1, written.0);
         write_frame(&mut &cut.0, HELLO, &[]).unwrap();
         drop(cut.0);
@@ -598,7 +598,7 @@ mod tests {
     #[test]
     fn a_source_that_the_target_tells_nonsense_refuses_it_and_ends() {
         let (here, there) = pair();
-        let (source, target) = (lanes(vec![here]), lanes(vec![there]));
+        let (source, target) = (connection_over(vec![here]), connection_over(vec![there]));
         target.send(&[&ToSource::Have(7, vec![]).to_bytes()]).unwrap(); // and waits for what comes
         let (ended, ends) = mpsc::channel();
         thread::spawn(move || ended.send(source.give(&Source::new(vec![]))));
@@ -620,18 +620,18 @@ mod tests {
             ([frame(1, 1, b"a"), frame(1, 1, b"b")].concat(), io::ErrorKind::InvalidData),
             ([frame(1, 1, b"a"), frame(END, 0, b"")].concat(), io::ErrorKind::UnexpectedEof),
         ] {
-            let lanes = Lanes::new(io::Cursor::new(bytes.clone()), io::sink());
-            assert_eq!(lanes.receive().unwrap_err().kind(), kind, "{bytes:?}");
+            let connection = MultichannelConnection::new(io::Cursor::new(bytes.clone()), io::sink());
+            assert_eq!(connection.receive().unwrap_err().kind(), kind, "{bytes:?}");
         }
     }
 
     #[test]
-    fn processes_carry_more_lanes_to_a_socket_that_is_in_no_file_system() {
-        let name = format!("xmml-test-lanes-{}", std::process::id());
+    fn processes_carry_more_channels_to_a_socket_that_is_in_no_file_system() {
+        let name = format!("xmml-test-channels-{}", std::process::id());
         let (here, there) = (pair(), pair());
-        let main = lanes(vec![here.1]);
+        let main = connection_over(vec![here.1]);
         main.listen(OsStr::new(&name));
-        let other = lanes(vec![here.0]);
+        let other = connection_over(vec![here.0]);
         let (reading, writing) = (there.1.try_clone().unwrap(), there.1);
         other.shared.add(there.0.try_clone().unwrap(), there.0);
         thread::scope(|scope| {
@@ -649,7 +649,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_over_which_nothing_can_be_read_any_more_ends_although_nobody_reads_what_it_writes() {
+    fn a_channel_over_which_nothing_can_be_read_any_more_ends_although_nobody_reads_what_it_writes() {
         struct Silent;
         impl Read for Silent {
             fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
