@@ -239,8 +239,8 @@ impl Shared {
             let done = if has_begun { shared.read_channel(reading) } else { Ok(()) };
             locked(&shared.incoming).open_channels -= 1;
             if let Err(error) = done {
+                shared.cut_outgoing(); // first: whoever learns of the cut by receiving can send no more
                 shared.cut_incoming(error);
-                shared.cut_outgoing();
             }
             shared.incoming_changed.notify_all();
         });
