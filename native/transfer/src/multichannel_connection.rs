@@ -237,11 +237,11 @@ impl Shared {
             // One that ends before it begins came too late: the other end has no use for it any more.
             let has_begun = reading.fill_buf().is_ok_and(|begin| !begin.is_empty());
             let done = if has_begun { shared.read_channel(reading) } else { Ok(()) };
-            locked(&shared.incoming).open_channels -= 1;
             if let Err(error) = done {
                 shared.cut_outgoing(); // first: whoever learns of the cut by receiving can send no more
                 shared.cut_incoming(error);
             }
+            locked(&shared.incoming).open_channels -= 1;
             shared.incoming_changed.notify_all();
         });
         locked(&self.outgoing).open_channels += 1;
