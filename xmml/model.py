@@ -224,6 +224,8 @@ class Coupling:
         methods: how messages may travel, in this order (`run:methods`); empty: any.
         compress: how messages are compressed on the way, "lz4" or "zstd:<level>" (`run:compress`).
         traffic_class: `bulk` or `control` (`run:class`).
+        protect: whether messages are encrypted and authenticated on their way (`run:protect`); `None`: where they leave
+            the host.
     """
 
     name: str | None
@@ -236,7 +238,14 @@ class Coupling:
     methods: tuple[str, ...] = ()
     compress: str | None = None
     traffic_class: Literal["bulk", "control"] | None = None
+    protect: bool | None = None
     position: Position | None = field(default=None, compare=False)
+
+    @property
+    def has_run_options(self) -> bool:
+        """Whether it has attributes of the run extension."""
+        given = (self.capacity, self.methods or None, self.compress, self.traffic_class, self.protect)
+        return any(each is not None for each in given)
 
     def __str__(self) -> str:
         return f"{self.sender} -> {self.receiver}"

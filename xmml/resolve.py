@@ -219,6 +219,7 @@ class _Resolution:
                     methods=settings.get("methods", ()),
                     compress=settings.get("compress"),
                     traffic_class=settings.get("class"),
+                    protect=settings.get("protect"),
                     position=element.position,
                 )
             )

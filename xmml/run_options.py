@@ -263,6 +263,7 @@ SETTINGS: Mapping[str, _Setting] = MappingProxyType(
         "methods": _Setting(_COUPLING, _methods),
         "compress": _Setting(_COUPLING, _compression),
         "class": _Setting(_COUPLING, _one_of(*TRAFFIC_CLASSES)),
+        "protect": _Setting(_COUPLING, _yes_or_no),
         "steps": _Setting(_INSTANCE, _one_of("until")),
         "order": _Setting(_INSTANCE, _one_of("free", "checked")),
         "decomp": _Setting(_PORT, _decomposition),

@@ -18,6 +18,7 @@ class ConduitFigures:
 
     Attributes:
         method: in use; `None` while it is not chosen.
+        protected: what travels is encrypted and authenticated from one end to the other.
         refused: methods that come before it in the table, with the reason why each was not taken.
         slower: methods that would have been the next.
         sent, received: messages sent, and taken by the receiving program; `None` if that was never told.
@@ -31,6 +32,7 @@ class ConduitFigures:
     id: int
     name: str
     method: str | None = None
+    protected: bool = False
     refused: Mapping[str, str] = field(default_factory=dict)
     slower: tuple[str, ...] = ()
     sent: int | None = 0
@@ -56,6 +58,7 @@ def merged(conduits: Sequence[ConduitSpec], answers: Iterable[Mapping[str, Any]]
                 found[known.id] = dataclasses.replace(
                     known,
                     method=row["chosen"] or known.method,
+                    protected=row["protected"],
                     refused=row["refused"],
                     slower=tuple(row["slower"]),
                     sent=row["messages"],
@@ -68,7 +71,10 @@ def merged(conduits: Sequence[ConduitSpec], answers: Iterable[Mapping[str, Any]]
             known = found.get(row["conduit"])
             if known is not None:
                 found[known.id] = dataclasses.replace(
-                    known, method=known.method or row["chosen"], received=row["messages"]
+                    known,
+                    method=known.method or row["chosen"],
+                    protected=known.protected or row["protected"],
+                    received=row["messages"],
                 )
     return list(found.values())
 
@@ -84,7 +90,10 @@ def from_events(conduits: Sequence[ConduitSpec], events: Iterable[Mapping[str, A
     for event in events:
         if event["what"] == "conduits":
             for known in [found[conduit] for conduit in event["conduits"] if conduit in found]:
-                found[known.id] = dataclasses.replace(known, method=event["method"], refused=event.get("refused", {}))
+                refused, protected = event.get("refused", {}), event.get("protected", False)
+                found[known.id] = dataclasses.replace(
+                    known, method=event["method"], protected=protected, refused=refused
+                )
         elif event["what"] == "left":
             for end in event["conduits"]:
                 if end["conduit"] in found:

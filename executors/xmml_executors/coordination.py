@@ -299,14 +299,13 @@ class Coordination:
         return []
 
     def _on_conduits(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
-        record.methods.update(dict.fromkeys(event["conduits"], event["method"]))
+        how = f"{event['method']}, protected" if event["protected"] else event["method"]
+        record.methods.update(dict.fromkeys(event["conduits"], how))
         told = self._detours.notice(event["conduits"], event["method"], event.get("refused", {}))
         return [] if told is None else [Notice(told)]
 
     def _on_changed(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
-        if event["method"] is not None:
-            record.methods[event["conduit"]] = event["method"]
-        return []
+        return []  # the method in use was told before
 
     def _on_opened(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
         self.plan = self.plan.with_opened([event["conduit"]])

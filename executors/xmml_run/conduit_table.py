@@ -30,7 +30,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     rate = f"{amount(row['bytes_per_s'])}/s" if row["bytes_per_s"] else "-"
     return (
         row["name"],
-        row["method"] or "-",
+        f"{row['method'] or '-'}{', protected' if row['protected'] else ''}",
         _count(row["sent"]),
         _count(row["received"]),
         "-" if row["bytes"] is None else amount(row["bytes"]),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use xmml_path::TlsWire;
 use xmml_wire::frame::{Kind, HEAD};
-use xmml_wire::handshake::{self, Listener, Party, Refusal, Role, Step, Wish, TIMEOUT_S, VERSIONS};
+use xmml_wire::handshake::{self, Listener, Party, Refusal, Role, Step, Wish, TIMEOUT_S};
 use xmml_wire::message_pack;
 use xmml_wire::methods::relay::asking::{write_out, Inbox};
 use xmml_wire::methods::relay::protocol::{ToRelay, RELAY};
@@ -183,8 +183,7 @@ impl Arrival {
                             problem: format!("this relay does not know the run \"{run}\""),
                         }));
                     };
-                    let nonce = handshake::fresh_nonce().map_err(io::Error::other)?;
-                    let me = Party { secret, run: run.clone(), name: RELAY.to_owned(), versions: VERSIONS, nonce };
+                    let me = Party::new(&secret, &run, RELAY).map_err(io::Error::other)?;
                     // Processes of the site come in clear.
                     let roles: &[Role] = if is_clear { &[Role::Relay, Role::Path] } else { &[Role::Path] };
                     let mut listener = Box::new(Listener::new(me, roles).map_err(io::Error::other)?);

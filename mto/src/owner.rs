@@ -138,7 +138,14 @@ fn in_time(polled: Polled) -> io::Result<()> {
 
 /// Local sockets ask nobody who they are: the kernel knows.
 fn nobody() -> Party {
-    Party { secret: Vec::new(), run: String::new(), name: String::new(), versions: (1, 1), nonce: [0; 32] }
+    Party {
+        secret: Vec::new(),
+        run: String::new(),
+        name: String::new(),
+        versions: (1, 1),
+        nonce: [0; 32],
+        private_key: [0; 32],
+    }
 }
 
 #[cfg(test)]

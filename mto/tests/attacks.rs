@@ -122,7 +122,7 @@ fn a_handshake_that_was_recorded_is_worth_nothing_later() {
     let site = Site::start("a", &[]);
     let flow = Flow::at(&site);
     let me = Party { secret: relay_key(support::SECRET), ..party("x") };
-    let (mut dialler, hello) = Dialler::new(me, Role::Relay, "relay").unwrap();
+    let (mut dialler, hello) = Dialler::new(me, Role::Relay, "relay", false).unwrap();
     let mut first = dial(&site);
     first.write_all(&hello).unwrap();
     let mut challenge = vec![0; 4096];

@@ -98,6 +98,7 @@ class ConduitSpec:
     Attributes:
         sender_copy, receiver_copy: by which index the other end addresses a copy of a multiplied instance.
         traffic_class: what it is for (`run:class`); conduits of different classes never share a connection.
+        protect: whether its bytes are encrypted and authenticated (`run:protect`); `None`: where they leave the host.
         is_state: it brings an instance the state of its own previous run, so the first does without.
         parts: between which ranks it carries parts of arrays; `None`: it carries whole messages.
     """
@@ -118,6 +119,7 @@ class ConduitSpec:
     is_state: bool = field(default=False, metadata=_LEFT_OUT)
     parts: PartsSpec | None = field(default=None, metadata=_LEFT_OUT)
     traffic_class: str | None = field(default=None, metadata=_LEFT_OUT)
+    protect: bool | None = field(default=None, metadata=_LEFT_OUT)
 
 
 @dataclass(frozen=True)

@@ -203,6 +203,7 @@ def _conduit(
         byte_budget=room.bytes,
         methods=coupling.methods,
         traffic_class=coupling.traffic_class,
+        protect=coupling.protect,
         sender_filters=(*filters[:at_sender], *wire.sender),
         receiver_filters=(*wire.receiver, *filters[at_sender:]),
     )

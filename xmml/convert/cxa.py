@@ -202,7 +202,7 @@ def _notes(model: Model, names: dict[str, str]) -> Iterator[str]:
                 yield f"filters of MUSCLE 2 have no parameters: those of {name} are left out"
         if model.carries_state(coupling):
             yield f"the coupling {coupling} carries state from run to run, which MUSCLE 2 does not know"
-        if coupling.capacity or coupling.methods or coupling.compress or coupling.traffic_class:
+        if coupling.has_run_options:
             yield f"run: attributes of the coupling {coupling} are left out"
 
 

@@ -190,7 +190,7 @@ class _Export:
                     self.notes.append(f"the filter {name} of {coupling} is left out: {self.why_no_filter(name)}")
                 elif name == "repeat":
                     self.notes.append(f"repeat of {coupling} repeats in yMMSL as often as the receiver asks")
-            if coupling.capacity or coupling.methods or coupling.compress or coupling.traffic_class:
+            if coupling.has_run_options:
                 self.notes.append(f"run: attributes of the coupling {coupling} are left out")
             if coupling.name:
                 self.notes.append("names of couplings are left out")

@@ -180,6 +180,7 @@ pub fn party_of(run: &str, secret: &[u8], name: &str) -> Party {
         name: name.into(),
         versions: VERSIONS,
         nonce: fresh_nonce().unwrap(),
+        private_key: fresh_nonce().unwrap(),
     }
 }
 

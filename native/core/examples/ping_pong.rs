@@ -34,9 +34,14 @@ fn conduct(method: &str) {
     let secret = vec![42; 32];
     let options = CoordinatorOptions { run_id: "ping-pong".into(), secret: secret.clone(), listen: None, relay: None };
     let coordinator = Coordinator::start(options).expect("the coordinator starts");
+    let (protect, name) = match method.strip_prefix("protected ") {
+        Some(name) => (Some(true), name),
+        None => (None, method),
+    };
     let conduit = |id: u32, sender: &str, receiver: &str| ConduitSpec {
         capacity: 16,
-        methods: vec![method.to_owned()],
+        methods: vec![name.to_owned()],
+        protect,
         ..ConduitSpec::new(id, (sender, "out"), (receiver, "in"))
     };
     for name in ["a", "b"] {

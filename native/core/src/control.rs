@@ -70,6 +70,8 @@ pub enum ToCoordinator {
         conduits: Vec<u32>,
         method: String,
         #[serde(default)]
+        protected: bool,
+        #[serde(default)]
         refused: Vec<Refusal>,
     },
     /// Asks for other methods on a conduit that begins or ends at it (none: all); answered by `Changed` with the same request.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use xmml_wire::connection::authentication::Protection;
 use xmml_wire::error::{Error, Result};
 use xmml_wire::methods::TrafficClass;
 
@@ -274,6 +275,9 @@ pub struct ConduitSpec {
     /// What it is for: conduits of different classes never share a connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic_class: Option<TrafficClass>,
+    /// Whether its bytes are encrypted and authenticated: always, never, or (`None`) where they leave the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protect: Option<bool>,
     /// Filters applied in this order before a message leaves the sender.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sender_filters: Vec<FilterSpec>,
@@ -305,10 +309,20 @@ impl ConduitSpec {
             byte_budget: u64::MAX,
             methods: Vec::new(),
             traffic_class: None,
+            protect: None,
             sender_filters: Vec::new(),
             receiver_filters: Vec::new(),
             is_state: false,
             parts: None,
+        }
+    }
+
+    /// Which of its connections are protected.
+    pub fn protection(&self) -> Protection {
+        match self.protect {
+            None => Protection::BeyondHost,
+            Some(true) => Protection::Always,
+            Some(false) => Protection::Never,
         }
     }
 }

@@ -53,6 +53,7 @@ fn answer(mut stream: TcpStream) -> TcpStream {
         name: "b".into(),
         versions: VERSIONS,
         nonce: fresh_nonce().unwrap(),
+        private_key: fresh_nonce().unwrap(),
     };
     let mut listener = Listener::new(me, &[Role::Data]).unwrap();
     let mut bytes = [0; 1024];
@@ -300,6 +301,7 @@ fn two_runs_of_the_same_model_on_one_host_never_meet() {
         name: "a".into(),
         versions: VERSIONS,
         nonce: fresh_nonce().unwrap(),
+        private_key: fresh_nonce().unwrap(),
     };
     let address = table.entries.iter().find(|entry| entry.method == "tcp").unwrap().addresses[0].clone();
     let refused = Client::dial(TcpStream::connect(address).unwrap(), &other.run, &SECRET, "a", Role::Data, "b");

@@ -12,14 +12,21 @@ use xmml_wire::frame;
 use xmml_wire::handshake::{fresh_nonce, Dialler, Party, Role, Step, TIMEOUT_S, VERSIONS};
 
 fn party(secret: &[u8], run: &str, versions: (u16, u16)) -> Party {
-    Party { secret: secret.to_vec(), run: run.into(), name: "a".into(), versions, nonce: fresh_nonce().unwrap() }
+    Party {
+        secret: secret.to_vec(),
+        run: run.into(),
+        name: "a".into(),
+        versions,
+        nonce: fresh_nonce().unwrap(),
+        private_key: fresh_nonce().unwrap(),
+    }
 }
 
 /// Carries out a handshake; the stream after it, or why there is none.
 fn shake(address: &str, me: Party) -> Result<TcpStream, String> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();
-    let (mut dialler, hello) = Dialler::new(me, Role::Data, "b").unwrap();
+    let (mut dialler, hello) = Dialler::new(me, Role::Data, "b", false).unwrap();
     stream.write_all(&hello).unwrap();
     let mut bytes = [0; 1024];
     loop {
@@ -126,7 +133,7 @@ fn who_does_not_prove_itself_in_time_is_turned_away() {
         for (stream, is_slow) in [(connect(), false), (connect(), true)] {
             let mut writing = stream.try_clone().unwrap();
             if is_slow {
-                let (_, hello) = Dialler::new(party(&SECRET, "test run", VERSIONS), Role::Data, "b").unwrap();
+                let (_, hello) = Dialler::new(party(&SECRET, "test run", VERSIONS), Role::Data, "b", false).unwrap();
                 scope.spawn(move || {
                     let is_turned_away = hello.into_iter().any(|byte| {
                         std::thread::sleep(Duration::from_millis(200));

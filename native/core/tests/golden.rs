@@ -5,7 +5,10 @@
 
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
+use std::io::{self, IoSlice};
+use std::os::fd::RawFd;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use xmml_core::control::{ToCoordinator, ToInstance};
 use xmml_path::frame::{ChunkHead, Lane, PathFrame, Purpose, Receipt, STREAM};
 use xmml_wire::buffer::{Buffer, BufferPool};
@@ -14,6 +17,8 @@ use xmml_wire::frame::descriptor::{from_bytes, to_bytes};
 use xmml_wire::frame::*;
 use xmml_wire::handshake::{Dialler, Listener, Party, Role, Step, NONCE};
 use xmml_wire::message::Message;
+use xmml_wire::methods::Stream;
+use xmml_wire::protection::ProtectedStream;
 
 /// One vector: its name, the bytes, and what they mean.
 struct Vector {
@@ -237,11 +242,18 @@ fn pieces() -> Vec<Vector> {
 const SECRET: [u8; 32] = [0x5e; 32];
 
 fn party(name: &str, versions: (u16, u16), nonce: u8) -> Party {
-    Party { secret: SECRET.to_vec(), run: "canal-1".into(), name: name.into(), versions, nonce: [nonce; NONCE] }
+    Party {
+        secret: SECRET.to_vec(),
+        run: "canal-1".into(),
+        name: name.into(),
+        versions,
+        nonce: [nonce; NONCE],
+        private_key: [nonce; NONCE],
+    }
 }
 
 fn handshake() -> Vec<Vector> {
-    let (mut dialler, hello) = Dialler::new(party("b", (1, 1), 0xdd), Role::Data, "c[3]").unwrap();
+    let (mut dialler, hello) = Dialler::new(party("b", (1, 1), 0xdd), Role::Data, "c[3]", false).unwrap();
     let mut listener = Listener::new(party("c[3]", (1, 2), 0x11), &[Role::Data]).unwrap();
     let Step::Send(challenge) = listener.feed(&hello) else { panic!() };
     let Step::Done { send: proof, .. } = dialler.feed(&challenge) else { panic!() };
@@ -249,7 +261,8 @@ fn handshake() -> Vec<Vector> {
     let mut newer = Listener::new(party("c[3]", (2, 3), 0x11), &[Role::Data]).unwrap();
     let Step::Refused { send: refused, .. } = newer.feed(&hello) else { panic!() };
     let secret = hex(&SECRET);
-    vec![
+    let mut vectors = protected_handshake();
+    vectors.extend(vec![
         vector(
             "hello",
             hello,
@@ -284,6 +297,71 @@ fn handshake() -> Vec<Vector> {
                            use the same release of xmml on both sides",
             }),
         ),
+    ]);
+    vectors
+}
+
+/// A stream that is never read, and keeps what is written.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Vec<u8>>>);
+
+impl Stream for Kept {
+    fn fd(&self) -> RawFd {
+        -1
+    }
+
+    fn peer(&self) -> &str {
+        "nobody"
+    }
+
+    fn read(&self, _into: &mut [u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let bytes = parts.iter().flat_map(|part| part.iter().copied()).collect::<Vec<u8>>();
+        self.0.lock().unwrap().extend_from_slice(&bytes);
+        Ok(bytes.len())
+    }
+
+    fn shut(&self) {}
+}
+
+/// The opening of a connection that is protected, and the first records of the dialler.
+fn protected_handshake() -> Vec<Vector> {
+    let (mut dialler, hello) = Dialler::new(party("b", (1, 1), 0xdd), Role::Data, "c[3]", true).unwrap();
+    let mut listener = Listener::new(party("c[3]", (1, 1), 0x11), &[Role::Data]).unwrap();
+    let Step::Send(challenge) = listener.feed(&hello) else { panic!() };
+    let Step::Done { send: proof, keys: Some(keys), .. } = dialler.feed(&challenge) else { panic!() };
+    assert!(matches!(listener.feed(&proof), Step::Done { .. }));
+    let kept = Kept::default();
+    let (stream, _) = ProtectedStream::new(Box::new(kept.clone()), &keys, Vec::new()).unwrap();
+    let record = |content: &[u8]| {
+        stream.write(&[IoSlice::new(content)]).unwrap();
+        std::mem::take(&mut *kept.0.lock().unwrap())
+    };
+    let (first, second) = (record(b"abc"), record(b"abc"));
+    let secret = hex(&SECRET);
+    vec![
+        vector(
+            "protected-hello",
+            hello,
+            json!({
+                "frame": "hello", "versions": [1, 1], "role": "data", "nonce": hex(&[0xdd; NONCE]),
+                "private_key": hex(&[0xdd; NONCE]), "run": "canal-1", "from": "b", "to": "c[3]",
+            }),
+        ),
+        vector(
+            "protected-challenge",
+            challenge,
+            json!({
+                "frame": "challenge", "answers": "protected-hello", "secret": secret, "versions": [1, 1], "version": 1,
+                "nonce": hex(&[0x11; NONCE]), "private_key": hex(&[0x11; NONCE]), "name": "c[3]",
+                "dialler_sends_by": hex(&keys.sending), "listener_sends_by": hex(&keys.receiving),
+            }),
+        ),
+        vector("first-record", first, json!({ "content": "abc", "key": hex(&keys.sending), "number": 0 })),
+        vector("second-record", second, json!({ "content": "abc", "key": hex(&keys.sending), "number": 1 })),
     ]
 }
 
@@ -546,6 +624,10 @@ fn the_protocol_page_shows_the_golden_vectors() {
         "challenge",
         "proof",
         "refused",
+        "protected-hello",
+        "protected-challenge",
+        "first-record",
+        "second-record",
         "message",
         "message-checked",
         "alive",

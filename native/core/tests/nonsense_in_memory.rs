@@ -13,7 +13,7 @@ use xmml_core::coordinator::Event;
 use xmml_core::instance::{Instance, Received};
 use xmml_core::runtime::link::VERDICT_LIMIT;
 use xmml_wire::buffer::Buffer;
-use xmml_wire::connection::authentication::{Authentication, Progress};
+use xmml_wire::connection::authentication::{Authentication, Progress, Protection};
 use xmml_wire::data::Data;
 use xmml_wire::frame::{encode_message, Lent};
 use xmml_wire::handshake::{fresh_nonce, Party, Role, VERSIONS};
@@ -125,9 +125,10 @@ fn established(socket: UnixStream, segment: Segment) -> Box<dyn Stream> {
         name: "a".into(),
         versions: VERSIONS,
         nonce: fresh_nonce().unwrap(),
+        private_key: fresh_nonce().unwrap(),
     };
     let stream = ShmStream::dialler(socket.into(), "b".into(), segment).unwrap();
-    let mut authentication = Authentication::dial(Box::new(stream), me, Role::Data, "b").unwrap();
+    let mut authentication = Authentication::dial(Box::new(stream), me, Role::Data, "b", Protection::Never).unwrap();
     loop {
         match authentication.advance() {
             (Some(going_on), Progress::Wait(interest)) => {

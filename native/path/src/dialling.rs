@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use xmml_wire::connection::authentication::{Authentication, Progress};
+use xmml_wire::connection::authentication::{Authentication, Progress, Protection};
 use xmml_wire::handshake::Role;
 use xmml_wire::methods::Stream as Wire;
 use xmml_wire::wakeup::{Epoll, Interest};
@@ -179,7 +179,7 @@ impl Dialling {
             wire = Box::new(TlsWire::client(wire, tls).map_err(|error| error.to_string())?);
         }
         let party = self.identity.party().map_err(|error| error.to_string())?;
-        let greeting = Authentication::dial(wire, party, Role::Path, &self.peer);
+        let greeting = Authentication::dial(wire, party, Role::Path, &self.peer, Protection::Never);
         let greeting = greeting.map_err(|error| error.to_string())?;
         let writable = Interest { read: false, write: true, close: false };
         epoll.add(greeting.fd(), token, writable).map_err(|error| error.to_string())?;

@@ -1,7 +1,7 @@
 //! Who the ends of a path are.
 
 use xmml_wire::error::{Error, Result};
-use xmml_wire::handshake::{self, Party};
+use xmml_wire::handshake::Party;
 use xmml_wire::private_file;
 
 use super::credentials::Tls;
@@ -50,13 +50,7 @@ impl Identity {
     }
 
     pub(super) fn party(&self) -> Result<Party> {
-        Ok(Party {
-            secret: self.secret.clone(),
-            run: self.run.clone(),
-            name: self.name.clone(),
-            versions: handshake::VERSIONS,
-            nonce: handshake::fresh_nonce()?,
-        })
+        Party::new(&self.secret, &self.run, &self.name)
     }
 
     pub(super) fn check(&self) -> Result<()> {

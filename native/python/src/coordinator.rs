@@ -189,8 +189,8 @@ fn to_dict(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyDict>> {
         Event::Refused { peer, reason } => {
             dict!(py, "event": "refused", "peer": peer, "reason": reason)
         }
-        Event::Conduits { instance, conduits, method, refused } => dict!(py,
-            "event": "conduits", "instance": instance, "conduits": conduits, "method": method, "refused": methods::reasons(py, refused)?,
+        Event::Conduits { instance, conduits, method, protected, refused } => dict!(py,
+            "event": "conduits", "instance": instance, "conduits": conduits, "method": method, "protected": protected, "refused": methods::reasons(py, refused)?,
         ),
         Event::Figures { instance, number, sending, receiving } => dict!(py,
             "event": "figures", "instance": instance, "number": number,

@@ -10,6 +10,7 @@ pub fn report(py: Python<'_>, report: MethodReport) -> PyResult<Bound<'_, PyDict
     dict.set_item("conduit", report.conduit)?;
     dict.set_item("name", report.name)?;
     dict.set_item("chosen", report.chosen)?;
+    dict.set_item("protected", report.protected)?;
     dict.set_item("refused", reasons(py, report.refused)?)?;
     dict.set_item("slower", report.slower)?;
     dict.set_item("messages", report.traffic.messages)?;

@@ -4,7 +4,9 @@
 //! ```text
 //! dialler                                             listener
 //!   Hello     versions, role, run, names, nonce   ->
+//!             (and a public key)
 //!                                                 <-  Challenge   versions, chosen version, name, nonce, proof
+//!                                                                 (and a public key)
 //!   Proof     proof                               ->
 //! ```
 //!
@@ -12,11 +14,16 @@
 //! the side's label, the whole hello frame, and the challenge frame up to its proof: it binds both nonces, both ranges of versions,
 //! the role, the run and the names, and cannot be reflected. On an encrypted stream it covers the channel as well (32 bytes that only the two
 //! ends of this one stream know, and that both their certificates went into): nobody in the middle can pass proofs on.
+//!
+//! A dialler that sends a public key has what follows [protected](crate::protection). Both ends make a key pair of X25519 for this connection
+//! alone. The keys of the two directions are derived from what the pairs have in common and from the run's secret: who learns the secret later
+//! cannot read what was recorded before. The proofs cover the public keys, and that there are any.
 
 mod wire;
 
 use hmac::{Hmac, Mac};
-use sha2::Sha256;
+use sha2::{Digest, Sha256};
+use x25519_dalek::{PublicKey, StaticSecret};
 
 use crate::error::{Error, Result};
 use crate::frame::refusal::shortened;
@@ -44,6 +51,12 @@ pub const MAX_NAME: usize = 255;
 const LISTENER: &[u8] = b"xmml handshake: listener\0";
 const DIALLER: &[u8] = b"xmml handshake: dialler\0";
 const RELAYS: &[u8] = b"xmml key of relays\0";
+const KEYS: &[u8] = b"xmml keys of a connection\0";
+const DIALLER_SENDS: &[u8] = b"xmml key: dialler\0";
+const LISTENER_SENDS: &[u8] = b"xmml key: listener\0";
+
+/// Bytes of a public key.
+pub const PUBLIC_KEY: usize = 32;
 
 /// What only the two ends of an encrypted stream know of it ([`crate::methods::Stream::channel`]).
 pub type Channel = [u8; 32];
@@ -97,6 +110,8 @@ pub struct Party {
     pub versions: (u16, u16),
     /// Fresh random bytes, never used before ([`fresh_nonce`]).
     pub nonce: [u8; NONCE],
+    /// Fresh random bytes of which the private key is made, if this connection is protected.
+    pub private_key: Key,
 }
 
 impl Party {
@@ -111,6 +126,7 @@ impl Party {
             name: name.to_owned(),
             versions: VERSIONS,
             nonce: fresh_nonce()?,
+            private_key: fresh_nonce()?,
         })
     }
 }
@@ -136,6 +152,25 @@ pub fn relay_key(secret: &[u8]) -> Vec<u8> {
     let mut mac = keyed(secret);
     mac.update(RELAYS);
     mac.finalize().into_bytes().to_vec()
+}
+
+/// A key of one direction.
+pub type Key = [u8; 32];
+
+/// The keys of a connection, as one of its ends has them.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SessionKeys {
+    /// What this end sends.
+    pub sending: Key,
+    /// What it receives.
+    pub receiving: Key,
+}
+
+impl std::fmt::Debug for SessionKeys {
+    /// Without the keys.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SessionKeys")
+    }
 }
 
 /// What both sides know after a handshake.
@@ -164,6 +199,8 @@ pub enum Step {
         established: Established,
         /// Already read.
         rest: Vec<u8>,
+        /// By which what follows, `rest` included, is protected; `None`: it is not.
+        keys: Option<SessionKeys>,
     },
     /// Write these bytes (maybe none), then close.
     Refused {
@@ -246,6 +283,38 @@ fn mac(secret: &[u8], label: &[u8], hello: &[u8], challenge: &[u8], channel: Opt
     mac
 }
 
+/// The keys of both directions: what the dialler sends, what the listener sends.
+fn session_keys(
+    me: &Party,
+    theirs: [u8; PUBLIC_KEY],
+    hello: &[u8],
+    challenge: &[u8],
+) -> std::result::Result<[Key; 2], Refusal> {
+    let shared = private_key(me).diffie_hellman(&PublicKey::from(theirs));
+    if !shared.was_contributory() {
+        return Err(Refusal::Malformed { problem: "its public key leads to a key that anybody knows".into() });
+    }
+    let mut mac = keyed(&me.secret);
+    mac.update(KEYS);
+    mac.update(shared.as_bytes());
+    mac.update(&Sha256::digest(hello));
+    mac.update(&Sha256::digest(challenge));
+    let both = mac.finalize().into_bytes();
+    Ok([DIALLER_SENDS, LISTENER_SENDS].map(|label| {
+        let mut mac = keyed(&both);
+        mac.update(label);
+        mac.finalize().into_bytes().into()
+    }))
+}
+
+fn private_key(me: &Party) -> StaticSecret {
+    StaticSecret::from(me.private_key)
+}
+
+fn public_key(me: &Party) -> [u8; PUBLIC_KEY] {
+    PublicKey::from(&private_key(me)).to_bytes()
+}
+
 fn refused(mine: &Party, reason: Refusal, tell: bool) -> Step {
     let send = if tell { encode_refused(mine.versions, &reason) } else { Vec::new() };
     Step::Refused { send, reason }
@@ -296,23 +365,28 @@ pub struct Dialler {
     hello: Vec<u8>,
     inbox: Inbox,
     channel: Option<Channel>,
+    is_protected: bool,
 }
 
 impl Dialler {
-    /// Begins a handshake with the instance called `peer` (or `coordinator`); returns what to write first.
-    pub fn new(me: Party, role: Role, peer: &str) -> Result<(Dialler, Vec<u8>)> {
+    /// Begins a handshake with the instance called `peer` (or `coordinator`); returns what to write first. If `is_protected`, nobody else can
+    /// read or change what follows the handshake.
+    pub fn new(me: Party, role: Role, peer: &str, is_protected: bool) -> Result<(Dialler, Vec<u8>)> {
         check_names(&[&me.run, &me.name, peer])?;
         let hello = Hello {
             versions: me.versions,
             role,
             nonce: me.nonce,
+            public_key: is_protected.then(|| public_key(&me)),
             run: me.run.clone(),
             from: me.name.clone(),
             to: peer.into(),
         }
         .encode();
         let send = hello.clone();
-        Ok((Dialler { me, role, peer: peer.into(), hello, inbox: Inbox::default(), channel: None }, send))
+        let dialler =
+            Dialler { me, role, peer: peer.into(), hello, inbox: Inbox::default(), channel: None, is_protected };
+        Ok((dialler, send))
     }
 
     /// From now on proofs cover this; to be said before the listener is heard.
@@ -326,10 +400,11 @@ impl Dialler {
         match self.inbox.frame() {
             Ok(None) => Step::More,
             Ok(Some((head, frame))) => match self.answer(&head, &frame) {
-                Ok((send, version)) => Step::Done {
+                Ok((send, version, keys)) => Step::Done {
                     send,
                     established: Established { version, role: self.role, peer: self.peer.clone() },
                     rest: std::mem::take(&mut self.inbox.bytes),
+                    keys,
                 },
                 Err(reason) => refused(&self.me, reason, false),
             },
@@ -337,7 +412,7 @@ impl Dialler {
         }
     }
 
-    fn answer(&self, head: &Head, frame: &[u8]) -> std::result::Result<(Vec<u8>, u16), Refusal> {
+    fn answer(&self, head: &Head, frame: &[u8]) -> std::result::Result<(Vec<u8>, u16, Option<SessionKeys>), Refusal> {
         let body = &frame[HEAD..];
         match head.kind {
             Kind::Refused => return Err(decode_refused(&self.me, body).unwrap_or_else(malformed)),
@@ -345,9 +420,9 @@ impl Dialler {
             kind => return Err(malformed(FrameError::Unexpected { kind })),
         }
         let (said, proof) = frame.split_at(frame.len().saturating_sub(PROOF).max(HEAD));
-        let challenge = Challenge::decode(&said[HEAD..]).map_err(malformed)?;
         let of = |label| mac(&self.me.secret, label, &self.hello, said, self.channel);
         of(LISTENER).verify_slice(proof).map_err(|_| Refusal::Proof)?;
+        let challenge = Challenge::decode(&said[HEAD..], self.is_protected).map_err(malformed)?;
         if challenge.name != self.peer {
             let problem = format!("it is {}, not {}", challenge.name, self.peer);
             return Err(Refusal::Role { problem });
@@ -355,9 +430,21 @@ impl Dialler {
         let version = common_version(self.me.versions, challenge.versions)
             .filter(|&version| version == challenge.version)
             .ok_or(Refusal::Version { mine: self.me.versions, theirs: challenge.versions })?;
+        let keys = challenge.public_key.map(|theirs| session_keys(&self.me, theirs, &self.hello, said)).transpose()?;
+        let keys = keys.map(|[sending, receiving]| SessionKeys { sending, receiving });
         let proof = of(DIALLER).finalize().into_bytes();
-        Ok((framed(Kind::Proof, 0, 0, 0, &proof), version))
+        Ok((framed(Kind::Proof, 0, 0, 0, &proof), version, keys))
     }
+}
+
+/// What a listener has said, and what holds if the dialler's proof is right.
+#[derive(Debug)]
+struct Challenged {
+    hello: Vec<u8>,
+    /// The challenge up to its proof.
+    challenge: Vec<u8>,
+    established: Established,
+    keys: Option<SessionKeys>,
 }
 
 /// The side that was dialled.
@@ -366,8 +453,7 @@ pub struct Listener {
     me: Party,
     roles: Vec<Role>,
     inbox: Inbox,
-    /// Hello frame, challenge frame up to its proof, and the outcome if the dialler's proof is right.
-    challenged: Option<(Vec<u8>, Vec<u8>, Established)>,
+    challenged: Option<Challenged>,
     channel: Option<Channel>,
 }
 
@@ -431,13 +517,18 @@ impl Listener {
             body.extend_from_slice(&number.to_le_bytes());
         }
         body.extend_from_slice(&self.me.nonce);
+        if said.public_key.is_some() {
+            body.extend_from_slice(&public_key(&self.me));
+        }
         push_text(&mut body, &self.me.name);
         body.extend_from_slice(&[0; PROOF]);
         let mut frame = framed(Kind::Challenge, 0, 0, 0, &body);
         frame.truncate(frame.len() - PROOF);
         let proof = mac(&self.me.secret, LISTENER, &hello, &frame, self.channel).finalize().into_bytes();
+        let keys = said.public_key.map(|theirs| session_keys(&self.me, theirs, &hello, &frame)).transpose()?;
+        let keys = keys.map(|[receiving, sending]| SessionKeys { sending, receiving });
         let established = Established { version, role: said.role, peer: said.from };
-        self.challenged = Some((hello, frame.clone(), established));
+        self.challenged = Some(Challenged { hello, challenge: frame.clone(), established, keys });
         frame.extend_from_slice(&proof);
         Ok(frame)
     }
@@ -446,7 +537,7 @@ impl Listener {
         &mut self,
         head: &Head,
         frame: &[u8],
-        (hello, challenge, established): (Vec<u8>, Vec<u8>, Established),
+        Challenged { hello, challenge, established, keys }: Challenged,
     ) -> std::result::Result<Step, Refusal> {
         if head.kind != Kind::Proof {
             return Err(malformed(FrameError::Unexpected { kind: head.kind }));
@@ -454,6 +545,6 @@ impl Listener {
         let expected = mac(&self.me.secret, DIALLER, &hello, &challenge, self.channel);
         expected.verify_slice(&frame[HEAD..]).map_err(|_| Refusal::Proof)?;
         let rest = std::mem::take(&mut self.inbox.bytes);
-        Ok(Step::Done { send: Vec::new(), established, rest })
+        Ok(Step::Done { send: Vec::new(), established, rest, keys })
     }
 }

@@ -17,6 +17,7 @@ pub mod methods;
 pub mod per_process;
 pub mod percent;
 pub mod private_file;
+pub mod protection;
 pub mod resolver;
 pub mod shared_memory;
 pub mod spelling;

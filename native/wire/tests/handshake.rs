@@ -6,12 +6,23 @@ use xmml_wire::handshake::*;
 const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
 
 fn party(name: &str, nonce: u8) -> Party {
-    Party { secret: SECRET.to_vec(), run: "canal-1".into(), name: name.into(), versions: (1, 1), nonce: [nonce; NONCE] }
+    Party {
+        secret: SECRET.to_vec(),
+        run: "canal-1".into(),
+        name: name.into(),
+        versions: (1, 1),
+        nonce: [nonce; NONCE],
+        private_key: [nonce; NONCE],
+    }
 }
 
 fn pair(dialler: Party, listener: Party) -> (Dialler, Vec<u8>, Listener) {
+    pair_for(dialler, listener, false)
+}
+
+fn pair_for(dialler: Party, listener: Party, is_protected: bool) -> (Dialler, Vec<u8>, Listener) {
     let peer = listener.name.clone();
-    let (dialler, hello) = Dialler::new(dialler, Role::Data, &peer).unwrap();
+    let (dialler, hello) = Dialler::new(dialler, Role::Data, &peer, is_protected).unwrap();
     (dialler, hello, Listener::new(listener, &[Role::Data]).unwrap())
 }
 
@@ -33,9 +44,9 @@ fn reason(step: Step) -> String {
 fn conclude(mut dialler: Dialler, hello: &[u8], mut listener: Listener) -> (Option<Step>, Step) {
     match listener.feed(hello) {
         Step::Send(challenge) => match dialler.feed(&challenge) {
-            Step::Done { send, established, rest } => {
+            Step::Done { send, established, rest, keys } => {
                 let outcome = listener.feed(&send);
-                (Some(Step::Done { send, established, rest }), outcome)
+                (Some(Step::Done { send, established, rest, keys }), outcome)
             }
             other => (Some(other), Step::More),
         },
@@ -54,6 +65,83 @@ fn two_sides_with_the_same_secret_agree() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// The keys that both sides have after a handshake.
+fn keys_of(dialler: Party, listener: Party) -> (SessionKeys, SessionKeys) {
+    let (dialler, hello, listener) = pair_for(dialler, listener, true);
+    match conclude(dialler, &hello, listener) {
+        (Some(Step::Done { keys: Some(mine), .. }), Step::Done { keys: Some(theirs), .. }) => (mine, theirs),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_protected_connection_has_a_key_for_each_direction_that_both_sides_know() {
+    let (mine, theirs) = keys_of(party("a", 1), party("b", 2));
+    assert_eq!(mine.sending, theirs.receiving);
+    assert_eq!(mine.receiving, theirs.sending);
+    assert_ne!(mine.sending, mine.receiving);
+}
+
+#[test]
+fn keys_are_those_of_one_connection_alone() {
+    let usual = keys_of(party("a", 1), party("b", 2)).0;
+    let another_pair_of_keys = Party { private_key: [9; 32], ..party("a", 1) };
+    let another_nonce = Party { nonce: [9; NONCE], ..party("a", 1) };
+    for other in [another_pair_of_keys, another_nonce] {
+        let other = keys_of(other, party("b", 2)).0;
+        assert_ne!(usual.sending, other.sending);
+        assert_ne!(usual.receiving, other.receiving);
+    }
+    let with_another_secret = |name, nonce| Party { secret: b"another".to_vec(), ..party(name, nonce) };
+    assert_ne!(usual.sending, keys_of(with_another_secret("a", 1), with_another_secret("b", 2)).0.sending);
+}
+
+#[test]
+fn a_connection_that_need_not_be_protected_has_no_keys() {
+    let (dialler, hello, listener) = pair(party("a", 1), party("b", 2));
+    match conclude(dialler, &hello, listener) {
+        (Some(Step::Done { keys: mine, .. }), Step::Done { keys: theirs, .. }) => {
+            assert_eq!((mine, theirs), (None, None))
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn nobody_in_the_middle_can_take_the_protection_away_or_give_a_key_of_his_own() {
+    const PROTECTION: usize = 24 + 5;
+    const KEY: usize = 24 + 8 + NONCE;
+    let without = |hello: &[u8]| {
+        let mut changed = hello.to_vec();
+        changed[PROTECTION] = 0;
+        changed.drain(KEY..KEY + PUBLIC_KEY);
+        changed[0] -= PUBLIC_KEY as u8;
+        changed
+    };
+    let with_another_key = |hello: &[u8]| {
+        let mut changed = hello.to_vec();
+        changed[KEY..KEY + PUBLIC_KEY].copy_from_slice(&[5; PUBLIC_KEY]);
+        changed
+    };
+    for change in [&without as &dyn Fn(&[u8]) -> Vec<u8>, &with_another_key] {
+        let (mut dialler, hello, mut listener) = pair_for(party("a", 1), party("b", 2), true);
+        let challenge = sent(listener.feed(&change(&hello)));
+        assert_eq!(reason(dialler.feed(&challenge)), Refusal::Proof.to_string());
+    }
+    let (mut dialler, hello, mut listener) = pair_for(party("a", 1), party("b", 2), true);
+    let mut challenge = sent(listener.feed(&hello));
+    challenge[KEY..KEY + PUBLIC_KEY].copy_from_slice(&[5; PUBLIC_KEY]);
+    assert_eq!(reason(dialler.feed(&challenge)), Refusal::Proof.to_string());
+}
+
+#[test]
+fn a_public_key_that_leads_to_a_key_that_anybody_knows_is_refused() {
+    let (_, mut hello, mut listener) = pair_for(party("a", 1), party("b", 2), true);
+    let key = 24 + 8 + NONCE;
+    hello[key..key + PUBLIC_KEY].copy_from_slice(&[0; PUBLIC_KEY]);
+    assert!(reason(listener.feed(&hello)).contains("anybody knows"));
 }
 
 #[test]
@@ -167,14 +255,14 @@ fn a_dialler_of_another_run_learns_nothing_about_this_one() {
 
 #[test]
 fn one_who_dialled_the_wrong_instance_is_told() {
-    let (dialler, hello) = Dialler::new(party("a", 1), Role::Data, "c").unwrap();
+    let (dialler, hello) = Dialler::new(party("a", 1), Role::Data, "c", false).unwrap();
     let (mine, _) = conclude(dialler, &hello, Listener::new(party("b", 2), &[Role::Data]).unwrap());
     assert_eq!(reason(mine.unwrap()), "it refused: it looks for \"c\", this is b");
 }
 
 #[test]
 fn a_role_that_is_not_served_is_refused() {
-    let (dialler, hello) = Dialler::new(party("a", 1), Role::Control, "b").unwrap();
+    let (dialler, hello) = Dialler::new(party("a", 1), Role::Control, "b", false).unwrap();
     let (mine, _) = conclude(dialler, &hello, Listener::new(party("b", 2), &[Role::Data]).unwrap());
     assert_eq!(reason(mine.unwrap()), "it refused: b takes no control connections");
 }
@@ -194,7 +282,7 @@ fn more_than_a_kibibyte_before_the_proof_is_refused() {
 #[test]
 fn names_that_are_too_long_are_refused_where_they_are_given() {
     let long = "x".repeat(MAX_NAME + 1);
-    assert!(Dialler::new(party("a", 1), Role::Data, &long).is_err());
+    assert!(Dialler::new(party("a", 1), Role::Data, &long, false).is_err());
     assert!(Listener::new(party(&long, 1), &[Role::Data]).is_err());
 }
 
@@ -204,7 +292,7 @@ fn three_names_of_the_greatest_length_still_fit() {
     let (mut one, mut other) = (party(&long, 1), party(&long, 2));
     one.run = long.clone();
     other.run = long;
-    let (dialler, hello, listener) = pair(one, other);
+    let (dialler, hello, listener) = pair_for(one, other, true);
     assert!(matches!(conclude(dialler, &hello, listener).1, Step::Done { .. }));
 }
 
@@ -217,8 +305,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_single_bit_can_be_changed_on_the_way(which in 0..3, at: prop::sample::Index, bit in 0_u32..8) {
-        let (mut dialler, mut hello, mut listener) = pair(party("a", 1), party("b", 2));
+    fn no_single_bit_can_be_changed_on_the_way(which in 0..3, at: prop::sample::Index, bit in 0_u32..8, protects: bool) {
+        let (mut dialler, mut hello, mut listener) = pair_for(party("a", 1), party("b", 2), protects);
         let flip = |bytes: &mut Vec<u8>| { let at = at.index(bytes.len()); bytes[at] ^= 1_u8 << bit; };
         if which == 0 { flip(&mut hello); }
         let Step::Send(mut challenge) = listener.feed(&hello) else { return Ok(()) };

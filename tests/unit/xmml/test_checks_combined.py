@@ -22,7 +22,7 @@ HEAD = (
 #: Words so unlike each other that no name of one part looks like a misspelt one of another.
 WORDS = ("ALPHALPHALPHA", "brunobrunobru", "x95_x95_x95_x", "kvkvkvkvkvkvk", "wut7wut7wut7w")
 #: What only a model without errors is asked, what is not about the document alone, and what cannot be taken apart.
-ELSEWHERE = {"E01", "E21", "W02", "W04", "W06", "W11", "W12", "E22", "W13", "E27/wrong-iterations"}
+ELSEWHERE = {"E01", "E21", "W02", "W04", "W06", "W11", "W12", "E22", "W13", "E27/wrong-iterations", "W14/wrong-staged"}
 _REFERENCES = ("submodel", "mapper", "terminal", "filter", "datatype", "datatype_in", "datatype_out", "extends")
 _NAMED = ("datatype", "filter", "terminal", "mapper", "submodel", "instance")
 

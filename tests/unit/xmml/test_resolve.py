@@ -237,6 +237,7 @@ def test_run_options_are_read_like_a_shell_does(documents: Path) -> None:
     assert implementation.run.env == {"A": "1", "B": "2 3"}
     coupling = model.couplings[1]
     assert (coupling.capacity, coupling.methods, coupling.traffic_class) == (4, ("shm", "tcp"), "control")
+    assert coupling.protect
 
 
 def test_inline_code_knows_where_its_text_begins(check_parts) -> None:  # type: ignore[no-untyped-def]

@@ -60,6 +60,7 @@ def test_a_setting_has_its_value(name: str, text: str, value: object) -> None:
         *(("methods", text) for text in ("", ",", "mpi", "tcp,tcp", "tcp;shm", "shm:buffer=1MiB", "tcp:window=3")),
         *(("bind", text) for text in ("", "cores", "-1", "3-1", "0-", "0,,1", "0-99999", "8192", "0x1", "core,0")),
         *(("class", text) for text in ("", "Bulk", "fast")),
+        *(("protect", text) for text in ("", "true", "always")),
         *(("compress", text) for text in ("", "true", "zstd:", "zstd:0", "zstd:23", "zstd:03", "zstd:x", "lz4:1")),
         *(("decomp", text) for text in ("", "x:2", "block", "block()", "block(x)", "block(x:0)", "cyclic(x:2)")),
         *(

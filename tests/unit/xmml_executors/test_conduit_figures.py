@@ -15,6 +15,7 @@ def row(**fields: Any) -> dict[str, Any]:
     return {
         "conduit": 1,
         "chosen": None,
+        "protected": False,
         "refused": {},
         "slower": [],
         "messages": 0,
@@ -28,6 +29,8 @@ def row(**fields: Any) -> dict[str, Any]:
 
 def test_the_sender_says_the_method_and_the_receiver_what_was_taken() -> None:
     sent = row(chosen="shm", refused={"inproc": "no"}, slower=["tcp"], messages=9, bytes=900, latency_s=1e-5)
+    assert not merged(CONDUITS, [{"sending": [sent], "receiving": []}])[0].protected
+    assert merged(CONDUITS, [{"sending": [{**sent, "protected": True}], "receiving": []}])[0].protected
     answers = [
         {"sending": [sent], "receiving": []},
         {"sending": [], "receiving": [row(chosen="shm", messages=7, bytes=700)]},

@@ -455,7 +455,13 @@ def test_the_final_counts_come_from_the_conduits(make_plan: MakePlan) -> None:
 def test_people_are_told_once_that_conduits_go_through_relays_that_should_not(make_plan: MakePlan) -> None:
     plan = make_plan("a", "b", couplings=[("a", "b"), ("b", "a")])
     run = started(dataclasses.replace(plan, sites=(Site("local"),)))
-    chosen = {"event": "conduits", "instance": "a", "method": "relay", "refused": {"tcp": "b listens on loopback"}}
+    chosen = {
+        "event": "conduits",
+        "instance": "a",
+        "method": "relay",
+        "protected": True,
+        "refused": {"tcp": "b listens on loopback"},
+    }
     (told,) = hear(run, {**chosen, "conduits": [0]}, 1.0)
     assert isinstance(told, Notice)
     assert told.text.startswith(
@@ -469,13 +475,27 @@ def test_conduits_that_the_plan_leads_through_relays_are_nothing_to_tell(make_pl
     plan = make_plan("a", "b", couplings=[("a", "b")])
     route = Route(0, ("local", "far"), "relay", 0.01, 1e6)
     run = started(dataclasses.replace(plan, sites=(Site("local"),), routes=(route,)))
-    chosen = {"event": "conduits", "instance": "a", "method": "relay", "refused": {}, "conduits": [0]}
+    chosen = {
+        "event": "conduits",
+        "instance": "a",
+        "method": "relay",
+        "protected": True,
+        "refused": {},
+        "conduits": [0],
+    }
     assert hear(run, chosen, 1.0) == []
 
 
 def test_of_conduits_that_handles_open_no_plan_expects_a_method(make_plan: MakePlan) -> None:
     run = started(dataclasses.replace(make_plan("a", "b"), sites=(Site("local"),)))
-    chosen = {"event": "conduits", "instance": "a", "method": "relay", "refused": {}, "conduits": [FIRST_OPENED]}
+    chosen = {
+        "event": "conduits",
+        "instance": "a",
+        "method": "relay",
+        "protected": True,
+        "refused": {},
+        "conduits": [FIRST_OPENED],
+    }
     assert hear(run, chosen, 1.0) == []
 
 

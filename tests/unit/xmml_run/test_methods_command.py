@@ -117,6 +117,7 @@ def test_the_table_says_what_is_known_and_why_others_were_refused() -> None:
     row = {
         "name": "a.o -> b.i",
         "method": "tcp",
+        "protected": False,
         "refused": {"shm": "another host"},
         "sent": 1200,
         "received": 1100,
@@ -128,6 +129,7 @@ def test_the_table_says_what_is_known_and_why_others_were_refused() -> None:
     assert titles.split() == ["conduit", "method", "sent", "taken", "bytes", "rate", "latency"]
     assert line.split() == ["a.o", "->", "b.i", "tcp", "1,200", "1,100", "3.0", "MiB", "2.0", "KiB/s", "12.0", "us"]
     assert why.strip() == "shm refused: another host"
+    assert "  tcp, protected  " in conduit_lines([{**row, "protected": True}])[1]
 
 
 def test_amounts_and_times_have_units_that_suit_them() -> None:

@@ -34,6 +34,8 @@ pub struct ReceivingEnd {
     pub meter: Meter,
     /// Method by which messages come, once the sender has connected.
     pub method: Option<&'static str>,
+    /// The connection on which they come is protected.
+    pub is_protected: bool,
     /// When and why the connection was lost; cleared by the next one.
     pub lost: Option<(std::time::Instant, String)>,
     /// Every message must have a checksum.
@@ -63,6 +65,7 @@ impl ReceivingEnd {
             bytes: 0,
             meter: Meter::new(),
             method: None,
+            is_protected: false,
             lost: None,
             via: None,
             queue: VecDeque::new(),

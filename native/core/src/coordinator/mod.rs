@@ -82,7 +82,7 @@ pub enum Event {
     /// A peer was turned away (reported once per source).
     Refused { peer: String, reason: String },
     /// A sender has chosen the method of conduits to one receiver, and passed over others.
-    Conduits { instance: String, conduits: Vec<u32>, method: String, refused: Vec<Refusal> },
+    Conduits { instance: String, conduits: Vec<u32>, method: String, protected: bool, refused: Vec<Refusal> },
     /// The answer to [`Coordinator::enquire`]: how the conduits that begin and end at an instance travel, and what has passed.
     Figures { instance: String, number: u64, sending: Vec<MethodReport>, receiving: Vec<MethodReport> },
     /// What became of a change of methods, with its number: the method in use now (none: it is chosen when the receiver joins), and why it is not

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use xmml_wire::connection::authentication::{Authentication, Progress};
+use xmml_wire::connection::authentication::{Authentication, Progress, Protection};
 use xmml_wire::connection::{Connection, Looked};
 use xmml_wire::error::{explained, Error, Result};
 use xmml_wire::frame::{encode_alive, Frame};
@@ -227,7 +227,8 @@ fn connect_to(
     let me = Party::new(secret, &address.run, name).map_err(refused)?;
     let stream = method.connect(&address.address, &me, Some(TrafficClass::Control)).map_err(broken)?;
     let began = Instant::now();
-    let mut authentication = Authentication::dial(stream, me, Role::Control, "coordinator").map_err(refused)?;
+    let mut authentication =
+        Authentication::dial(stream, me, Role::Control, "coordinator", Protection::BeyondHost).map_err(refused)?;
     loop {
         let fd = authentication.fd();
         let deadline = authentication.deadline;

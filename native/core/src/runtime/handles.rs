@@ -245,7 +245,7 @@ impl State {
                     true => conduit.methods.clone(),
                     false => self.open.methods.clone(),
                 };
-                let link = self.link_to(&conduit.receiver, &allowed, conduit.traffic_class);
+                let link = self.link_to(&conduit.receiver, &allowed, conduit.traffic_class, conduit.protection());
                 let end = self.sending.len();
                 self.by_id.entry(conduit.id).or_default().sending = Some(end);
                 self.sending.push(SendingEnd::fresh(conduit, link));

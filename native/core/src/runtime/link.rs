@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use xmml_wire::connection::authentication::Protection;
 use xmml_wire::connection::Connection;
 use xmml_wire::methods::TrafficClass;
 use xmml_wire::methods::{self, name_of, tcp, Choice, Place, Refusal, Table};
@@ -73,6 +74,8 @@ pub struct Link {
     pub allowed: Vec<String>,
     /// What its conduits are for; those of another class have another link.
     pub class: Option<TrafficClass>,
+    /// Whether it is protected; conduits that want something else have another link.
+    pub protection: Protection,
     /// Indices of the sending ends that use it.
     pub conduits: Vec<usize>,
     /// Where it stands.
@@ -99,11 +102,12 @@ pub struct Link {
 
 impl Link {
     /// Not connected.
-    pub fn new(peer: String, allowed: Vec<String>, class: Option<TrafficClass>) -> Link {
+    pub fn new(peer: String, allowed: Vec<String>, class: Option<TrafficClass>, protection: Protection) -> Link {
         Link {
             peer,
             allowed,
             class,
+            protection,
             conduits: Vec::new(),
             status: Status::Unknown,
             connection: None,
@@ -206,6 +210,11 @@ impl Link {
     /// Whether `connection` is the one in use.
     pub fn is_on(&self, connection: &Arc<Connection>) -> bool {
         self.connection.as_ref().is_some_and(|own| Arc::ptr_eq(own, connection))
+    }
+
+    /// Whether the connection in use is protected.
+    pub fn is_protected(&self) -> bool {
+        self.connection.as_ref().is_some_and(|connection| connection.is_protected())
     }
 
     /// Whether messages may go out by it: the receiver has answered.
@@ -366,7 +375,7 @@ mod tests {
 
     #[test]
     fn the_pauses_before_going_back_grow_to_a_minute_and_begin_anew_once_it_has_lasted() {
-        let mut link = Link::new("far".into(), vec![], None);
+        let mut link = Link::new("far".into(), vec![], None, Protection::BeyondHost);
         let now = Instant::now();
         for planned in [1, 2, 4, 8, 16, 32, 60, 60] {
             let pause = link.next_return(now) - now;
@@ -375,7 +384,7 @@ mod tests {
                 "{pause:?}"
             );
         }
-        let mut again = Link::new("far".into(), vec![], None);
+        let mut again = Link::new("far".into(), vec![], None, Protection::BeyondHost);
         again.try_for(&link, vec!["tcp"]);
         again.taken_up();
         let soon = Instant::now();
@@ -454,7 +463,7 @@ mod tests {
     fn a_receiver_that_no_method_reaches_is_unreachable_and_says_why() {
         let here = Place::here();
         let there = Place { boot_id: "elsewhere".into(), ..here.clone() };
-        let mut link = Link::new("far".into(), vec![], None);
+        let mut link = Link::new("far".into(), vec![], None, Protection::BeyondHost);
         assert!(link.learn(&table(&there), &here));
         assert!(link.next_candidate().is_none());
         assert!(link.exhausted(&here).is_none());

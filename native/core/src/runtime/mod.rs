@@ -336,7 +336,8 @@ impl Runtime {
             }
             other => other.to_string(),
         };
-        let is_damage = matches!(error, FrameError::Damaged { .. } | FrameError::DamagedHead);
+        let is_damage =
+            matches!(error, FrameError::Damaged { .. } | FrameError::DamagedHead | FrameError::Stream { .. });
         if is_damage && connection.breaks {
             let text = format!("{}: {problem}; it is sent again over a new connection", connection.peer);
             self.tell(&ToCoordinator::Warning { text });

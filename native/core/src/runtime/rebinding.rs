@@ -47,8 +47,9 @@ impl State {
 
     fn begin_change(&mut self, end: usize, methods: &[String], here: &Place) -> Option<usize> {
         let current = self.sending[end].link;
-        let (peer, class) = (self.links[current].peer.clone(), self.links[current].class);
-        let next = self.link_to(&peer, methods, class);
+        let Link { peer, class, protection, .. } = &self.links[current];
+        let (peer, class, protection) = (peer.clone(), *class, *protection);
+        let next = self.link_to(&peer, methods, class, protection);
         Arc::make_mut(&mut self.sending[end].spec).methods = methods.to_vec();
         if matches!(self.links[current].status, Status::Over) || self.sending[end].is_gone() {
             self.report(end, Some(format!("{peer} has left")));
@@ -123,13 +124,14 @@ impl State {
         let like = &self.links[link];
         let is_spare = |other: usize| {
             let own = &self.links[other];
-            let is_alike = own.peer == like.peer && own.allowed == like.allowed && own.class == like.class;
+            let is_alike = own.peer == like.peer && own.allowed == like.allowed;
+            let is_alike = is_alike && own.class == like.class && own.protection == like.protection;
             is_alike && own.conduits.is_empty() && !self.is_wanted(other) && matches!(own.status, Status::Resting)
         };
         if let Some(found) = (0..self.links.len()).find(|other| *other != link && is_spare(*other)) {
             return found;
         }
-        let mut fresh = Link::new(like.peer.clone(), like.allowed.clone(), like.class);
+        let mut fresh = Link::new(like.peer.clone(), like.allowed.clone(), like.class, like.protection);
         fresh.status = Status::Resting;
         self.links.push(fresh);
         self.links.len() - 1
@@ -240,8 +242,10 @@ impl State {
         let link = &self.links[self.sending[end].link];
         let conduit = self.sending[end].spec.id;
         let (method, refused) = (link.chosen.map(str::to_owned), link.refused.clone());
+        let protected = link.is_protected();
         if let (Some(method), None) = (&method, &problem) {
-            self.news.push(ToCoordinator::Conduits { conduits: vec![conduit], method: method.clone(), refused });
+            let conduits = vec![conduit];
+            self.news.push(ToCoordinator::Conduits { conduits, method: method.clone(), protected, refused });
         }
         if let Some(change) = change {
             self.news.push(ToCoordinator::Changed { change, conduit, method, problem });
@@ -283,6 +287,7 @@ impl State {
             return;
         }
         end.method = Some(connection.method);
+        end.is_protected = connection.is_protected();
         end.via = (!end.is_coming_by_two()).then_some(connection.token);
     }
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use xmml_wire::connection::authentication::Protection;
 use xmml_wire::connection::{Connection, Outgoing};
 use xmml_wire::error::{Error, Result};
 use xmml_wire::frame::{EncodedMessage, Frame, ShortMessage};
@@ -210,7 +211,7 @@ impl State {
         for conduit in &spec.conduits {
             if conduit.sender == spec.name {
                 let allowed = if methods.is_empty() { &conduit.methods } else { methods };
-                let link = state.link_to(&conduit.receiver, allowed, conduit.traffic_class);
+                let link = state.link_to(&conduit.receiver, allowed, conduit.traffic_class, conduit.protection());
                 state.links[link].conduits.push(state.sending.len());
                 state.by_id.entry(conduit.id).or_default().sending = Some(state.sending.len());
                 state.sending.push(SendingEnd::new(conduit.clone(), link));
@@ -235,13 +236,21 @@ impl State {
     }
 
     /// The link that conduits to `peer` share if they allow the same methods and are for the same.
-    pub(super) fn link_to(&mut self, peer: &str, allowed: &[String], class: Option<TrafficClass>) -> usize {
-        let fits =
-            |link: &Link| link.peer == peer && link.allowed == allowed && link.class == class && !link.is_trial();
+    pub(super) fn link_to(
+        &mut self,
+        peer: &str,
+        allowed: &[String],
+        class: Option<TrafficClass>,
+        protection: Protection,
+    ) -> usize {
+        let fits = |link: &Link| {
+            let is_for_same = link.class == class && link.protection == protection;
+            link.peer == peer && link.allowed == allowed && is_for_same && !link.is_trial()
+        };
         // Of two, one rests since its conduits went over to the other.
         let found = self.links.iter().position(|link| fits(link) && !link.conduits.is_empty());
         found.or_else(|| self.links.iter().position(fits)).unwrap_or_else(|| {
-            self.links.push(Link::new(peer.to_owned(), allowed.to_vec(), class));
+            self.links.push(Link::new(peer.to_owned(), allowed.to_vec(), class, protection));
             self.links.len() - 1
         })
     }
@@ -482,6 +491,7 @@ impl State {
             if self.receiving[receiving].spec.sender == connection.peer {
                 self.receiving[receiving].lost = None;
                 self.receiving[receiving].method = Some(connection.method);
+                self.receiving[receiving].is_protected = connection.is_protected();
                 let resume = self.receiving[receiving].resume();
                 self.queue(connection, resume.into());
                 // The last receipt may have been lost with the connection before, and the sender be waiting for it.

@@ -28,6 +28,7 @@ impl State {
                     conduit: end.spec.id,
                     name: end.spec.name.clone(),
                     chosen: end.method.map(str::to_owned),
+                    protected: end.is_protected,
                     refused: Vec::new(),
                     slower: Vec::new(),
                     traffic: Traffic {
@@ -49,6 +50,7 @@ impl State {
                     name: end.spec.name.clone(),
                     slower: if chosen.is_some() { link.untried() } else { Vec::new() },
                     chosen,
+                    protected: link.is_protected(),
                     refused: link.refused.clone(),
                     traffic: Traffic {
                         messages: end.sent,

@@ -152,16 +152,21 @@ pub struct Model {
     instances: BTreeMap<String, InstanceSpec>,
     conduits: Vec<ConduitSpec>,
     pub methods: Vec<String>,
+    pub protect: Option<bool>,
 }
 
 impl Model {
     pub fn new() -> Model {
-        Model { instances: BTreeMap::new(), conduits: Vec::new(), methods: Vec::new() }
+        Model { instances: BTreeMap::new(), conduits: Vec::new(), methods: Vec::new(), protect: None }
     }
 
-    /// Only by these methods.
+    /// Only by this method; "protected tcp": encrypted and authenticated although it stays on this host.
     pub fn by(method: &str) -> Model {
-        Model { methods: vec![method.to_owned()], ..Model::new() }
+        let (protect, method) = match method.strip_prefix("protected ") {
+            Some(method) => (Some(true), method),
+            None => (None, method),
+        };
+        Model { methods: vec![method.to_owned()], protect, ..Model::new() }
     }
 
     /// A submodel with ports like `"out:Oi in:S"` (`in:S!`: open to handles); `steps` iterations of one second.
@@ -208,6 +213,7 @@ impl Model {
             capacity: 8,
             byte_budget: 64 << 20,
             methods: self.methods.clone(),
+            protect: self.protect,
             ..ConduitSpec::new(id, (sender, sender_port), (receiver, receiver_port))
         };
         change(&mut conduit);

@@ -6,8 +6,9 @@ use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
 use crate::error::{explained, Result};
-use crate::handshake::{Dialler, Established, Listener, Party, Role, Step, MAX_BYTES, TIMEOUT_S};
+use crate::handshake::{Dialler, Established, Listener, Party, Role, SessionKeys, Step, MAX_BYTES, TIMEOUT_S};
 use crate::methods::Stream;
+use crate::protection::ProtectedStream;
 use crate::wakeup::Interest;
 
 /// Why a handshake ended, if the peer does not say.
@@ -24,9 +25,26 @@ pub struct Authentication {
     side: Side,
     out: Vec<u8>,
     seen: usize,
-    outcome: Option<(Established, Vec<u8>)>,
+    outcome: Option<Outcome>,
     /// When the peer must have proved itself.
     pub deadline: Instant,
+}
+
+struct Outcome {
+    established: Established,
+    rest: Vec<u8>,
+    keys: Option<SessionKeys>,
+}
+
+/// Which connections are protected: see [`crate::protection`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection {
+    /// Those whose bytes leave the host.
+    BeyondHost,
+    /// This one, wherever it leads.
+    Always,
+    /// Not this one.
+    Never,
 }
 
 /// How far a handshake is.
@@ -53,8 +71,19 @@ pub enum Progress {
 
 impl Authentication {
     /// Opens a connection to the instance called `peer` (or `coordinator`).
-    pub fn dial(stream: Box<dyn Stream>, me: Party, role: Role, peer: &str) -> Result<Authentication> {
-        let (dialler, hello) = Dialler::new(me, role, peer)?;
+    pub fn dial(
+        stream: Box<dyn Stream>,
+        me: Party,
+        role: Role,
+        peer: &str,
+        protection: Protection,
+    ) -> Result<Authentication> {
+        let is_protected = match protection {
+            Protection::BeyondHost => stream.leaves_host(),
+            Protection::Always => true,
+            Protection::Never => false,
+        };
+        let (dialler, hello) = Dialler::new(me, role, peer, is_protected)?;
         Ok(Authentication::new(stream, Side::Dialler(dialler), hello))
     }
 
@@ -84,7 +113,7 @@ impl Authentication {
         match self.step() {
             Ok(interest) => (Some(self), Progress::Wait(interest)),
             Err(End::Done) => match self.outcome {
-                Some((established, rest)) => (None, Progress::Done { stream: self.stream, established, rest }),
+                Some(outcome) => (None, opened(self.stream, outcome)),
                 None => unreachable!("a handshake is done only with an outcome"),
             },
             Err(End::Refused { reason, by_us }) => {
@@ -137,9 +166,9 @@ impl Authentication {
             match step {
                 Step::More => {}
                 Step::Send(send) => self.out.extend_from_slice(&send),
-                Step::Done { send, established, rest } => {
+                Step::Done { send, established, rest, keys } => {
                     self.out.extend_from_slice(&send);
-                    self.outcome = Some((established, rest));
+                    self.outcome = Some(Outcome { established, rest, keys });
                 }
                 Step::Refused { send, reason } => {
                     self.out.extend_from_slice(&send);
@@ -166,6 +195,15 @@ impl Authentication {
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::NotConnected) => Ok(false),
             Err(error) => Err(End::broken(&error)),
         }
+    }
+}
+
+/// The connection that a handshake has led to.
+fn opened(stream: Box<dyn Stream>, Outcome { established, rest, keys }: Outcome) -> Progress {
+    let Some(keys) = keys else { return Progress::Done { stream, established, rest } };
+    match ProtectedStream::new(stream, &keys, rest) {
+        Ok((stream, rest)) => Progress::Done { stream: Box::new(stream), established, rest },
+        Err(error) => Progress::Refused { reason: error.to_string(), by_us: true },
     }
 }
 

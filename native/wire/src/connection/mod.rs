@@ -103,6 +103,11 @@ impl Connection {
         lock(&self.writer)
     }
 
+    /// Whether its bytes are encrypted and authenticated from one end to the other.
+    pub fn is_protected(&self) -> bool {
+        self.stream.is_protected()
+    }
+
     /// Whether somebody has found it ended or broken.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)
@@ -214,7 +219,7 @@ impl Connection {
 
     /// Whether the caller may sleep until the descriptor is readable: see [`Memory::may_sleep`].
     pub fn may_sleep(&self) -> bool {
-        self.memory().is_none_or(Memory::may_sleep) && !self.is_closed()
+        self.memory().map_or_else(|| !self.stream.reads_ahead(), Memory::may_sleep) && !self.is_closed()
     }
 
     /// Whether the caller may sleep until a connection through memory has room: see [`Memory::may_sleep_for_room`].

@@ -90,6 +90,8 @@ pub struct Writer {
     written: usize,
     /// So many frames at the front were offered to the stream to be lent.
     offered: usize,
+    /// The stream has taken bytes that it could not pass on.
+    is_held_up: bool,
     /// Something was queued since somebody last asked.
     was_used: bool,
     /// The I/O thread watches for room and writes; callers only queue.
@@ -136,7 +138,7 @@ impl Writer {
 
     /// Whether the kernel has taken everything.
     pub fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+        self.queue.is_empty() && !self.is_held_up
     }
 
     /// Forgets everything that is not out yet.
@@ -144,6 +146,7 @@ impl Writer {
         self.queue.clear();
         self.written = 0;
         self.offered = 0;
+        self.is_held_up = false;
     }
 
     /// Lends what can be lent.
@@ -176,7 +179,12 @@ impl Writer {
                 Err(error) => return Err(error),
             }
         }
-        Ok(true)
+        let flushed = match stream.flush() {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+            flushed => flushed.is_ok(),
+        };
+        self.is_held_up = !flushed;
+        Ok(flushed)
     }
 
     fn next_pieces(&self) -> Vec<IoSlice<'_>> {

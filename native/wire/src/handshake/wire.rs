@@ -1,6 +1,6 @@
 //! The frames of a handshake: encoding and decoding.
 
-use super::{Party, Refusal, Role, MAX_BYTES, MAX_NAME, NONCE};
+use super::{Party, Refusal, Role, MAX_BYTES, MAX_NAME, NONCE, PUBLIC_KEY};
 use crate::frame::refusal::shortened;
 use crate::frame::{descriptor_error, framed, push_text, FrameError, Head, Kind, Reader, HEAD};
 
@@ -72,12 +72,13 @@ pub(super) fn decode_refused(mine: &Party, body: &[u8]) -> std::result::Result<R
     })
 }
 
-/// What a hello says. Body: u16 lowest version, u16 highest version, u8 role, 3 zeros, nonce, then run, name of the dialler, name of
-/// the listener as texts with u16 lengths.
+/// What a hello says. Body: u16 lowest version, u16 highest version, u8 role, u8 protection (0: none, 1: records), u16 0, nonce, public key
+/// (with protection 1 only), then run, name of the dialler, name of the listener as texts with u16 lengths.
 pub(super) struct Hello {
     pub(super) versions: (u16, u16),
     pub(super) role: Role,
     pub(super) nonce: [u8; NONCE],
+    pub(super) public_key: Option<[u8; PUBLIC_KEY]>,
     pub(super) run: String,
     pub(super) from: String,
     pub(super) to: String,
@@ -88,8 +89,9 @@ impl Hello {
         let mut body = Vec::new();
         body.extend_from_slice(&self.versions.0.to_le_bytes());
         body.extend_from_slice(&self.versions.1.to_le_bytes());
-        body.extend_from_slice(&[self.role as u8, 0, 0, 0]);
+        body.extend_from_slice(&[self.role as u8, u8::from(self.public_key.is_some()), 0, 0]);
         body.extend_from_slice(&self.nonce);
+        body.extend_from_slice(self.public_key.as_ref().map_or(&[], |key| &key[..]));
         push_text(&mut body, &self.run);
         push_text(&mut body, &self.from);
         push_text(&mut body, &self.to);
@@ -107,33 +109,41 @@ impl Hello {
         let versions = (reader.u16()?, reader.u16()?);
         let role = reader.u8()?;
         let role = Role::from_code(role).ok_or_else(|| descriptor_error(format!("unknown role {role}")))?;
-        reader.zeros(3)?;
+        let protection = reader.u8()?;
+        reader.zeros(2)?;
         let nonce = reader.array()?;
+        let public_key = match protection {
+            0 => None,
+            1 => Some(reader.array()?),
+            other => return Err(descriptor_error(format!("unknown protection {other}"))),
+        };
         let (run, from, to) = (name(&mut reader)?, name(&mut reader)?, name(&mut reader)?);
         reader.end()?;
-        Ok(Hello { versions, role, nonce, run, from, to })
+        Ok(Hello { versions, role, nonce, public_key, run, from, to })
     }
 }
 
-/// What a challenge says. Body: u16 lowest version, u16 highest version, u16 chosen version, u16 0, nonce, name of the listener as
-/// text with u16 length, proof of the listener.
+/// What a challenge says. Body: u16 lowest version, u16 highest version, u16 chosen version, u16 0, nonce, public key (if the hello has one),
+/// name of the listener as text with u16 length, proof of the listener.
 pub(super) struct Challenge {
     pub(super) versions: (u16, u16),
     pub(super) version: u16,
+    pub(super) public_key: Option<[u8; PUBLIC_KEY]>,
     pub(super) name: String,
 }
 
 impl Challenge {
     /// The body without the proof.
-    pub(super) fn decode(body: &[u8]) -> std::result::Result<Challenge, FrameError> {
+    pub(super) fn decode(body: &[u8], is_protected: bool) -> std::result::Result<Challenge, FrameError> {
         let mut reader = Reader::new(body);
         let versions = (reader.u16()?, reader.u16()?);
         let version = reader.u16()?;
         reader.zeros(2)?;
         reader.bytes(NONCE)?;
+        let public_key = is_protected.then(|| reader.array()).transpose()?;
         let name = name(&mut reader)?;
         reader.end()?;
-        Ok(Challenge { versions, version, name })
+        Ok(Challenge { versions, version, public_key, name })
     }
 }
 

@@ -30,6 +30,7 @@ pub(super) struct DialledStream {
     is_dual: bool,
     /// Whether nothing is left to be done here: bytes have passed, or there is no other address.
     is_settled: AtomicBool,
+    leaves_host: bool,
     trying: Mutex<Trying>,
 }
 
@@ -43,6 +44,7 @@ struct Trying {
 impl DialledStream {
     /// Begins to connect to the first of these addresses that can be tried; `peer` names the host.
     pub(super) fn begin(addresses: &[SocketAddr], peer: String) -> io::Result<DialledStream> {
+        let leaves_host = !addresses.iter().all(|address| address.ip().to_canonical().is_loopback());
         let mut rest: VecDeque<SocketAddr> = addresses.iter().copied().collect();
         let is_mixed = addresses.iter().any(SocketAddr::is_ipv4) && addresses.iter().any(SocketAddr::is_ipv6);
         let dual = is_mixed.then(dual_socket).and_then(Result::ok);
@@ -61,7 +63,7 @@ impl DialledStream {
         let stream = SocketStream::new(socket, peer)?;
         let is_settled = AtomicBool::new(rest.len() == 1);
         let mut trying = Trying { rest, failed: Vec::new() };
-        let dialled = DialledStream { stream, is_dual, is_settled, trying: Mutex::new(Trying::default()) };
+        let dialled = DialledStream { stream, is_dual, is_settled, leaves_host, trying: Mutex::new(Trying::default()) };
         dialled.connect(&mut trying)?;
         *lock(&dialled.trying) = trying;
         Ok(dialled)
@@ -177,6 +179,10 @@ impl Stream for DialledStream {
 
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         self.attempt(|| self.stream.write(parts))
+    }
+
+    fn leaves_host(&self) -> bool {
+        self.leaves_host
     }
 
     fn can_fall_silent(&self) -> bool {

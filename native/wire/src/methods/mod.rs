@@ -82,6 +82,9 @@ pub struct MethodReport {
     pub name: String,
     /// The method in use; `None` while the other end is not known yet, and at a receiver before the sender has connected.
     pub chosen: Option<String>,
+    /// What travels is encrypted and authenticated from one end to the other.
+    #[serde(default)]
+    pub protected: bool,
     /// The methods that were considered first and refused, each with the reason.
     pub refused: Vec<Refusal>,
     /// Methods that could have been taken, had there not been a faster one; only at the sender.
@@ -175,6 +178,16 @@ pub trait Stream: Send + Sync {
     /// It is encrypted, but its ends have not come to terms yet.
     fn channel(&self) -> io::Result<Option<[u8; 32]>> {
         Ok(None)
+    }
+
+    /// Whether its bytes may pass a network, where others could read or change them.
+    fn leaves_host(&self) -> bool {
+        false
+    }
+
+    /// Whether its bytes are encrypted and authenticated from one end to the other ([`crate::protection`]).
+    fn is_protected(&self) -> bool {
+        false
     }
 
     /// Whether the peer can be gone without anybody here being told: then heartbeats find out ([`crate::liveness::heartbeat`]).
@@ -277,5 +290,12 @@ pub fn by_name(name: &str) -> Option<Box<dyn Method>> {
 /// For tests of methods that ask nobody who they are.
 #[cfg(test)]
 pub(crate) fn nobody() -> Party {
-    Party { secret: vec![1], run: String::new(), name: String::new(), versions: (1, 1), nonce: [0; 32] }
+    Party {
+        secret: vec![1],
+        run: String::new(),
+        name: String::new(),
+        versions: (1, 1),
+        nonce: [0; 32],
+        private_key: [0; 32],
+    }
 }

@@ -76,8 +76,9 @@ impl<S: Read + Write> Client<S> {
             name: name.into(),
             versions: VERSIONS,
             nonce: fresh_nonce().unwrap(),
+            private_key: fresh_nonce().unwrap(),
         };
-        let (mut dialler, hello) = Dialler::new(me, role, peer).unwrap();
+        let (mut dialler, hello) = Dialler::new(me, role, peer, false).unwrap();
         stream.write_all(&hello).unwrap();
         let mut bytes = [0; 1024];
         loop {

@@ -98,7 +98,14 @@ fn read_again<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
 }
 
 fn party(name: &str) -> Party {
-    Party { secret: vec![0x5e; 32], run: "canal-1".into(), name: name.into(), versions: VERSIONS, nonce: [0x11; NONCE] }
+    Party {
+        secret: vec![0x5e; 32],
+        run: "canal-1".into(),
+        name: name.into(),
+        versions: VERSIONS,
+        nonce: [0x11; NONCE],
+        private_key: [0x22; NONCE],
+    }
 }
 
 /// The side of the handshake that is called, and how a relay finds out for which run.
@@ -112,7 +119,7 @@ pub fn listener(bytes: &[u8]) {
 
 /// The side of the handshake that calls.
 pub fn dialler(bytes: &[u8]) {
-    let (mut side, _) = Dialler::new(party("b"), Role::Data, "c[3]").expect("a party that is well formed");
+    let (mut side, _) = Dialler::new(party("b"), Role::Data, "c[3]", false).expect("a party that is well formed");
     for piece in bytes.chunks(1 + bytes.len() / 3) {
         let _ = side.feed(piece);
     }

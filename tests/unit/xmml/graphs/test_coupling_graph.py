@@ -54,7 +54,15 @@ def test_scales_are_numbers_in_si_units() -> None:
 def test_edges_carry_every_field_of_the_coupling() -> None:
     graph = coupling_graph(restenosis())
     given = graph.edges["dd", "smc", 5]
-    shown_otherwise = {"position", "name", "capacity", "methods", "traffic_class", "compress"}  # not given there
+    shown_otherwise = {
+        "position",
+        "name",
+        "capacity",
+        "methods",
+        "traffic_class",
+        "compress",
+        "protect",
+    }  # not given there
     assert {field.name for field in dataclasses.fields(Coupling)} - shown_otherwise <= {
         name.split(".")[0] for name in given
     }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use xmml_wire::connection::authentication::{Authentication, Progress};
 use xmml_wire::error::explained;
-use xmml_wire::handshake::{fresh_nonce, Party, Role, VERSIONS};
+use xmml_wire::handshake::{Party, Role};
 use xmml_wire::methods::Stream;
 use xmml_wire::wakeup::Interest;
 
@@ -40,14 +40,7 @@ impl Server {
                 self.give_up(oldest, "too many connections were opened without a proof");
             }
         }
-        let Ok(nonce) = fresh_nonce() else { return };
-        let me = Party {
-            secret: self.options.secret.clone(),
-            run: self.options.run_id.clone(),
-            name: "coordinator".to_owned(),
-            versions: VERSIONS,
-            nonce,
-        };
+        let Ok(me) = Party::new(&self.options.secret, &self.options.run_id, "coordinator") else { return };
         let Ok(handshake) = Authentication::answer(stream, me, &[Role::Control]) else { return };
         let token = self.token();
         if self.epoll.add(handshake.fd(), token, Interest::READ).is_ok() {

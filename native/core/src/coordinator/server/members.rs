@@ -55,6 +55,9 @@ impl Server {
                 Looked::Fault(_) => return self.lose(ready.token),
             }
         }
+        if self.controls.get(&ready.token).is_some_and(|control| !control.connection.may_sleep()) {
+            self.unread.push(ready.token);
+        }
     }
 
     pub(super) fn hear(&mut self, token: u64, frames: Vec<Frame>) {
@@ -122,8 +125,8 @@ impl Server {
             ToCoordinator::Confirmed { epoch, still } => Event::Confirmed { instance, epoch, still },
             ToCoordinator::Warning { text } => Event::Warning { instance, text },
             ToCoordinator::Failed { text } => Event::Failed { instance, text },
-            ToCoordinator::Conduits { conduits, method, refused } => {
-                Event::Conduits { instance, conduits, method, refused }
+            ToCoordinator::Conduits { conduits, method, protected, refused } => {
+                Event::Conduits { instance, conduits, method, protected, refused }
             }
             ToCoordinator::Change { request, conduit, methods } => {
                 let change = self.shared.next_change();

@@ -19,7 +19,7 @@ use xmml_wire::error::Result;
 use xmml_wire::frame::encode_control;
 use xmml_wire::liveness::heartbeat::silence_limit;
 use xmml_wire::methods::{Listener, Table};
-use xmml_wire::wakeup::{Epoll, Interest};
+use xmml_wire::wakeup::{Epoll, Interest, Ready};
 
 use super::{io_error, Command, ConduitTotals, CoordinatorOptions, Event, Shared};
 use crate::control::ToInstance;
@@ -82,6 +82,8 @@ pub struct Server {
     pending: BTreeMap<u64, Authentication>,
     pending_order: VecDeque<u64>,
     controls: BTreeMap<u64, Control>,
+    /// Control connections that have more to read, of which the system knows nothing: it is decrypted, or will be.
+    unread: Vec<u64>,
     members: BTreeMap<String, Member>,
     specs: BTreeMap<String, InstanceSpec>,
     capacities: BTreeMap<u32, u32>,
@@ -121,6 +123,7 @@ impl Server {
             pending: BTreeMap::new(),
             pending_order: VecDeque::new(),
             controls: BTreeMap::new(),
+            unread: Vec::new(),
             members: BTreeMap::new(),
             specs: BTreeMap::new(),
             capacities: BTreeMap::new(),
@@ -178,11 +181,17 @@ impl Server {
                     self.serve_control(*entry);
                 }
             }
+            for token in std::mem::take(&mut self.unread) {
+                self.serve_control(Ready { token, readable: true, writable: false, hung_up: false });
+            }
             self.meet_deadlines();
         }
     }
 
     fn next_deadline(&self) -> Option<Instant> {
+        if !self.unread.is_empty() {
+            return Some(Instant::now());
+        }
         // Pending handshakes are in the order of their deadlines: each gets the same time.
         let handshake = self.pending_order.iter().find_map(|token| Some(self.pending.get(token)?.deadline));
         [handshake, self.listeners_rest_until, self.next_beat, self.next_given_up()].into_iter().flatten().min()

@@ -9,7 +9,7 @@ use xmml_wire::methods::{self, Stream};
 use xmml_wire::wakeup::Interest;
 
 use crate::control::ToCoordinator;
-use crate::runtime::link::{Status, PATIENCE};
+use crate::runtime::link::{Link, Status, PATIENCE};
 use crate::runtime::Locked;
 
 use super::{IoThread, Purpose, Timer};
@@ -31,7 +31,8 @@ impl IoThread {
                 }
                 return;
             };
-            let (peer, class) = (state.links[link].peer.clone(), state.links[link].class);
+            let Link { peer, class, protection, .. } = &state.links[link];
+            let (peer, class, protection) = (peer.clone(), *class, *protection);
             drop(state);
             let Some(method) = methods::by_name(candidate.method) else { continue };
             let dialled = self.runtime.party().map_err(|error| error.to_string()).and_then(|me| {
@@ -39,7 +40,7 @@ impl IoThread {
                 if let Some(bytes) = candidate.buffer {
                     methods::socket::hold(&*stream, bytes).map_err(|error| explained(&error))?;
                 }
-                Authentication::dial(stream, me, Role::Data, &peer).map_err(|error| error.to_string())
+                Authentication::dial(stream, me, Role::Data, &peer, protection).map_err(|error| error.to_string())
             });
             match dialled {
                 Ok(authentication) => {
@@ -124,7 +125,12 @@ impl IoThread {
                 let ends = state.links[link].conduits.iter();
                 let conduits = ends.map(|end| state.sending[*end].spec.id).collect();
                 let refused = state.links[link].refused.clone();
-                let chosen = ToCoordinator::Conduits { conduits, method: method.to_owned(), refused };
+                let chosen = ToCoordinator::Conduits {
+                    conduits,
+                    method: method.to_owned(),
+                    protected: connection.is_protected(),
+                    refused,
+                };
                 state.queue_control(&self.runtime.control, &chosen);
             }
         });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use xmml_wire::buffer::BufferPool;
-use xmml_wire::connection::authentication::Authentication;
+use xmml_wire::connection::authentication::{Authentication, Protection};
 use xmml_wire::connection::Connection;
 use xmml_wire::error::{explained, Error};
 use xmml_wire::frame::Limits;
@@ -145,7 +145,8 @@ impl IoThread {
             let dialled = self.runtime.party().map_err(|error| error.to_string()).and_then(|me| {
                 let stream = method.connect(&address.address, &me, Some(TrafficClass::Control));
                 let stream = stream.map_err(|error| explained(&error))?;
-                Authentication::dial(stream, me, Role::Control, "coordinator").map_err(|error| error.to_string())
+                Authentication::dial(stream, me, Role::Control, "coordinator", Protection::BeyondHost)
+                    .map_err(|error| error.to_string())
             });
             match dialled {
                 Ok(authentication) => {

@@ -34,7 +34,7 @@ impl Asking {
     pub fn new(me: &Party, request: ToRelay) -> io::Result<Asking> {
         let nonce = handshake::fresh_nonce().map_err(io::Error::other)?;
         let me = Party { secret: handshake::relay_key(&me.secret), nonce, ..me.clone() };
-        let (dialler, hello) = Dialler::new(me, Role::Relay, RELAY).map_err(io::Error::other)?;
+        let (dialler, hello) = Dialler::new(me, Role::Relay, RELAY, false).map_err(io::Error::other)?;
         Ok(Asking { dialler: Some(dialler), request: Some(request), out: hello, inbox: Inbox::default() })
     }
 

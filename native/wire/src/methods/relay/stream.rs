@@ -115,6 +115,10 @@ impl Stream for RelayStream {
         Some(lock(&self.opening).1)
     }
 
+    fn leaves_host(&self) -> bool {
+        true // who relays it must not read it either
+    }
+
     fn can_fall_silent(&self) -> bool {
         true // a relay in between, or a host behind it, may vanish without a word
     }
