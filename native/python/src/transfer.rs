@@ -159,8 +159,8 @@ impl CopySource {
         self.source.lose();
     }
 
-    /// Return how far it is: files and bytes to copy, once that is known, bytes that stand at the target, and bytes that were read here to
-    /// be compared.
+    /// Return how far it is: files and bytes to copy, once that is known, bytes that stand at the
+    /// target, and bytes that were read here to be compared.
     fn how_far(&self) -> HowFar {
         how_far(&self.source.progress)
     }
@@ -228,8 +228,8 @@ impl CopyTarget {
         as_dict(py, self.target.report())
     }
 
-    /// Return how far it is: files and bytes to copy, once that is known, bytes that stand at the target, and bytes that were read here to
-    /// be compared.
+    /// Return how far it is: files and bytes to copy, once that is known, bytes that stand at the
+    /// target, and bytes that were read here to be compared.
     fn how_far(&self) -> HowFar {
         how_far(&self.target.progress)
     }

@@ -578,8 +578,8 @@ class CopySource:
     def lose(self) -> None:
         """End the copy, as nothing will be heard any more."""
     def how_far(self) -> tuple[tuple[int, int] | None, int, int]:
-        """Return how far it is: files and bytes to copy, once that is known, bytes that stand at the target, and bytes that were read here to
-        be compared.
+        """Return how far it is: files and bytes to copy, once that is known, bytes that stand at the
+        target, and bytes that were read here to be compared.
         """
 
 @final
@@ -620,6 +620,6 @@ class CopyTarget:
     def report(self) -> dict[str, Any]:
         """Return what came of the copy so far: the fields of a report."""
     def how_far(self) -> tuple[tuple[int, int] | None, int, int]:
-        """Return how far it is: files and bytes to copy, once that is known, bytes that stand at the target, and bytes that were read here to
-        be compared.
+        """Return how far it is: files and bytes to copy, once that is known, bytes that stand at the
+        target, and bytes that were read here to be compared.
         """
