@@ -521,7 +521,9 @@ mod tests {
         assert_eq!(read_of(all.concat()).0, b"again".repeat(writes.len()));
         let first = Sequence::new(THERE);
         let mut later = Sequence::new(THERE);
-        (0..=RECORDS_PER_KEY).for_each(|_| drop(later.next()));
+        for _ in 0..=RECORDS_PER_KEY {
+            later.next();
+        }
         assert_ne!(first.bytes, later.bytes);
     }
 
