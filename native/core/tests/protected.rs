@@ -92,7 +92,7 @@ fn a_run_whose_values_are_changed_again_and_again_fails_and_says_why() {
 fn both_ends_and_the_run_know_whether_a_conduit_is_protected() {
     for (method, protected) in [("protected tcp", true), ("tcp", false)] {
         let run = Run::of(pair(method));
-        let (a, b) = (run.join("a"), run.join("b"));
+        let (a, b) = (join_plainly(&run, "a"), join_plainly(&run, "b"));
         assert!(a.reuse().unwrap() && b.reuse().unwrap());
         send(&a, "out", 7);
         assert_eq!(receive(&b, "in"), Some(7));
