@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from xmml_executors.launch.site.program import bring_program, command_at
-from xmml_executors.launch.site.staging import STORE, Wanted, describe, stage
+from xmml_executors.launch.site.staging import STORE, Wanted, hash_files_in_thread, stage
 from xmml_sites.ssh import Transport
 
 _RUN = "runs/benchmark"
@@ -21,7 +21,7 @@ async def stage_file(transport: Transport, work: str, file: Path) -> None:
     run = f"{work}/{_RUN}"
     await transport.mkdir(run)
     await bring_program(transport, run, f"{work}/{STORE}", "python3")
-    await stage(transport, work, command_at(run), await describe(file.parent, [Wanted(file.name)]))
+    await stage(transport, work, command_at(run), await hash_files_in_thread(file.parent, [Wanted(file.name)]))
 
 
 def arrived(work: Path, name: str) -> Path:

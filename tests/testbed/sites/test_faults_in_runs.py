@@ -203,7 +203,7 @@ def test_ctrl_c_while_it_connects(firewalled: Bed, pair: MakePair) -> None:
 
 def test_ctrl_c_while_files_are_on_their_way(firewalled: Bed, pair: MakePair) -> None:
     made = pair()
-    (made.folder / "large").write_bytes(os.urandom(12_000_000))
+    (made.folder / "large.py").write_bytes(os.urandom(12_000_000))
     link = firewalled.wan.link("laptop", "alpha")
     link.set(rate_bit_s=8e6)  # twelve seconds for the file
     try:
@@ -408,7 +408,7 @@ def test_two_people_run_at_the_same_time_over_the_same_clusters(firewalled: Bed,
 
 def test_the_same_model_runs_twice_at_the_same_time(firewalled: Bed, pair: MakePair) -> None:
     made = pair(steps=20, pause=0.0)
-    (made.folder / "large").write_bytes(os.urandom(12_000_000))  # on its way for both at the same time
+    (made.folder / "large.py").write_bytes(os.urandom(12_000_000))  # on its way for both at the same time
     run_at_the_same_time(firewalled, *(lambda name=name: start(made, output=name) for name in ("one", "other")))
     assert (made.folder / "one" / "instances" / "left" / "stdout").read_text().startswith("heard 0.0 on alpha")
 
