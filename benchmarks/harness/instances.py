@@ -27,6 +27,7 @@ def conduit(
     capacity: int = 16,
     byte_budget: int = 1 << 28,
     traffic_class: str | None = None,
+    protect: bool | None = None,
 ) -> dict[str, Any]:
     """A conduit from one `instance.port` to another, which may name a copy: `idle[3].word`. No method: the fastest."""
     ends = [end.rpartition(".") for end in (sender, receiver)]
@@ -46,6 +47,7 @@ def conduit(
         "sender_filters": [],
         "receiver_filters": [],
         "traffic_class": traffic_class,
+        "protect": protect,
     }
 
 

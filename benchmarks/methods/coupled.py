@@ -22,11 +22,13 @@ CALL, ANSWER = 1, 2
 
 
 def specs(method: str, idle: int) -> list[dict[str, Any]]:
-    """What the coordinator tells the instances: the ping-pong goes by `method`, the idle conduits by tcp."""
-    methods = [method] if method else []
+    """What the coordinator tells the instances: the ping-pong goes by `method`, the idle conduits by tcp. With
+    "protected " before its name the ping-pong is encrypted and authenticated, although it stays on this host."""
+    name = method.removeprefix("protected ")
+    methods, protect = ([name] if name else []), (True if name != method else None)
     conduits = [
-        conduit(CALL, "ping.call", "pong.call", methods),
-        conduit(ANSWER, "pong.answer", "ping.answer", methods),
+        conduit(CALL, "ping.call", "pong.call", methods, protect=protect),
+        conduit(ANSWER, "pong.answer", "ping.answer", methods, protect=protect),
     ]
     for copy in range(idle):
         conduits.append(conduit(3 + 2 * copy, f"idle[{copy}].word", "ping.idle", ["tcp"]))

@@ -1,11 +1,13 @@
-"""What idle conduits by a slow method cost those by a fast one, and how long a change of methods holds messages up.
+"""What idle conduits by a slow method cost those by a fast one, how long a change of methods holds messages up, and
+what protection costs.
 
 python benchmarks/methods/run.py [--quick] [--rounds N] [--experiments NAME,...]
 
 *Idle*: ping-pong by shared memory (and by a Unix socket) while 0, 1, 10, 100 idle TCP conduits are attached to the
 instance that measures. In 1996 one idle TCP conduit made a message of Nexus take 156 us instead of 83, because each
 look for the fast one looked for the slow one too. *Change*: ping-pong while its methods are changed all the time; what
-counts is the longest round trip. Results: a table, a CSV file with every figure, a plot.
+counts is the longest round trip. *Protection*: ping-pong by tcp, as it is and encrypted. Results: a table, a CSV file
+with every figure, a plot.
 """
 
 from __future__ import annotations
@@ -32,6 +34,9 @@ SIZES = (0, 10 * 1024)
 COUNT, QUICK_COUNT = 20_000, 500
 CHANGE_COUNT, QUICK_CHANGE_COUNT = 40_000, 2_000
 CHANGES = ("tcp", "shm", "unix")
+PROTECTED = ("tcp", "protected tcp")
+#: Bytes of the messages that are protected, and how many of them there are.
+PROTECTED_COUNTS = {0: 20_000, 1024: 20_000, 65_536: 4_000, 1 << 20: 400, 16 << 20: 40}
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,18 @@ def while_changing(number: int, idle: Sequence[int], quick: bool) -> Iterator[Ca
     yield partial(with_changes, number, QUICK_CHANGE_COUNT if quick else CHANGE_COUNT)
 
 
-EXPERIMENTS = {"idle": beside_idle, "change": while_changing}
+def with_protection(number: int, idle: Sequence[int], quick: bool) -> Iterator[Callable[[], Sample]]:
+    """What a round measures with and without protection, one after the other."""
+    for (size_b, count), method in itertools.product(PROTECTED_COUNTS.items(), PROTECTED):
+        yield partial(protected, number, method, size_b, max(10, count // 20) if quick else count)
+
+
+EXPERIMENTS = {"idle": beside_idle, "change": while_changing, "protection": with_protection}
+
+
+def protected(number: int, method: str, size_b: int, count: int) -> Sample:
+    measured, _ = coupled.play(method, 0, size_b, count)
+    return Sample(number, "protection", method, 0, size_b, count, 0, **measured)
 
 
 def with_idle(number: int, method: str, idle: int, size_b: int, count: int) -> Sample:
@@ -133,6 +149,8 @@ def report(samples: Sequence[Sample], machine: str, idle: Sequence[int]) -> str:
         parts += ["### Beside idle conduits", idle_table(samples, idle)]
     if any(sample.experiment == "change" for sample in samples):
         parts += ["### While methods change", change_table(samples)]
+    if any(sample.experiment == "protection" for sample in samples):
+        parts += ["### What protection costs", protection_table(samples)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -151,6 +169,16 @@ def idle_table(samples: Sequence[Sample], idle: Sequence[int]) -> str:
     return figures.table(["one-way time [us]", *(f"{attached} idle" for attached in idle)], rows)
 
 
+def protection_table(samples: Sequence[Sample]) -> str:
+    """One-way times by tcp without and with protection, by the size of a message."""
+    rows = []
+    for size_b in PROTECTED_COUNTS:
+        plain, safe = (one_way(samples, method, size_b, 0, "protection") for method in PROTECTED)
+        times = f"x{safe.median / plain.median:.2f}" if plain and safe else "-"
+        rows.append([size(size_b), str(plain or "-"), str(safe or "-"), times])
+    return figures.table(["message", "tcp [us]", "protected [us]", "times as long"], rows)
+
+
 def change_table(samples: Sequence[Sample]) -> str:
     """How long a round trip takes while methods change, at the median and at worst."""
     changed = [sample for sample in samples if sample.experiment == "change"]
@@ -163,9 +191,9 @@ def change_table(samples: Sequence[Sample]) -> str:
     )
 
 
-def one_way(samples: Sequence[Sample], method: str, size_b: int, idle: int) -> Spread | None:
+def one_way(samples: Sequence[Sample], method: str, size_b: int, idle: int, experiment: str = "idle") -> Spread | None:
     """Half of the median round trip [us] over all rounds; None if nothing was measured."""
-    key = ("idle", method, size_b, idle)
+    key = (experiment, method, size_b, idle)
     values = [5e5 * s.median_s for s in samples if (s.experiment, s.method, s.size_b, s.idle) == key]
     return Spread.of(values) if values else None
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use xmml_core::instance::{Instance, JoinOptions};
-use xmml_wire::methods::{names_in, MethodReport};
+use xmml_wire::methods::names_in;
 
 use crate::argument::{object, optional_text, place, place_for_object, text, Out, Text};
 use crate::status::{guard, guard_or, Failure, Result, Status};
@@ -256,7 +256,8 @@ thread_local! {
 pub extern "C" fn xmml_methods(me: Option<&Member>, port: Text, out: Out<*const c_char>) -> c_int {
     guard(|| {
         let out = place(out, "text")?;
-        let lines: Vec<String> = object(me, "me")?.core.methods(text(port, "port")?)?.iter().map(method_line).collect();
+        let lines: Vec<String> =
+            object(me, "me")?.core.methods(text(port, "port")?)?.iter().map(ToString::to_string).collect();
         let pointer = METHODS.try_with(|methods| {
             *methods.borrow_mut() = CText::from(lines.join("\n"));
             methods.borrow().as_ptr()
@@ -272,18 +273,4 @@ pub extern "C" fn xmml_set_methods(me: Option<&Member>, port: Text, methods: Tex
         let names = names_in(optional_text(methods, "methods")?.unwrap_or_default())?;
         object(me, "me")?.core.set_methods(text(port, "port")?, &names).map_err(Failure::from)
     })
-}
-
-/// `a.o -> b.i: tcp (unix refused: another host)`
-fn method_line(report: &MethodReport) -> String {
-    let chosen = report.chosen.as_deref().unwrap_or("not chosen yet");
-    let refused: Vec<String> = report.refused.iter().map(|r| format!("{} refused: {}", r.method, r.reason)).collect();
-    let refused = if refused.is_empty() { String::new() } else { format!(" ({})", refused.join("; ")) };
-    let traffic = &report.traffic;
-    let latency =
-        traffic.latency_s.map_or_else(String::new, |latency| format!(", {:.1} us to be taken", latency * 1e6));
-    format!(
-        "{}: {chosen}{refused}; {} messages, {} bytes, {:.0} bytes/s{latency}",
-        report.name, traffic.messages, traffic.bytes, traffic.bytes_per_s
-    )
 }

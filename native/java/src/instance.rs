@@ -7,7 +7,7 @@ use xmml_core::instance::{Instance, JoinOptions};
 use xmml_core::param;
 use xmml_wire::buffer::BufferPool;
 use xmml_wire::error::Error;
-use xmml_wire::methods::{names_in, MethodReport};
+use xmml_wire::methods::names_in;
 
 use crate::failure::{guard, Failure, Result};
 use crate::object::{give, optional_text, text, Address};
@@ -267,7 +267,7 @@ pub extern "system" fn Java_org_xmml_Native_methods(
 ) -> jobjectArray {
     guard(&mut env, |env| {
         let port = text(env, &port)?;
-        let lines: Vec<String> = me.get()?.core.methods(&port)?.iter().map(method_line).collect();
+        let lines: Vec<String> = me.get()?.core.methods(&port)?.iter().map(ToString::to_string).collect();
         strings(env, &lines)
     })
     .0
@@ -285,15 +285,6 @@ pub extern "system" fn Java_org_xmml_Native_setMethods(
         let (port, methods) = (text(env, &port)?, text(env, &methods)?);
         Ok(me.get()?.core.set_methods(&port, &names_in(&methods)?)?)
     });
-}
-
-/// `a.o -> b.i: tcp (unix refused: another host)`
-fn method_line(report: &MethodReport) -> String {
-    let chosen = report.chosen.as_deref().unwrap_or("not chosen yet");
-    let refused: Vec<String> = report.refused.iter().map(|r| format!("{} refused: {}", r.method, r.reason)).collect();
-    let refused = if refused.is_empty() { String::new() } else { format!(" ({})", refused.join("; ")) };
-    let traffic = &report.traffic;
-    format!("{}: {chosen}{refused}; {} messages, {} bytes", report.name, traffic.messages, traffic.bytes)
 }
 
 /// A reference that Java gets; null beside an exception.

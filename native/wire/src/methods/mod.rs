@@ -14,6 +14,7 @@ pub mod socket;
 pub mod tcp;
 pub mod unix;
 
+use std::fmt;
 use std::io::{self, IoSlice};
 use std::os::fd::{BorrowedFd, RawFd};
 
@@ -91,6 +92,23 @@ pub struct MethodReport {
     pub slower: Vec<String>,
     /// What has passed.
     pub traffic: Traffic,
+}
+
+impl fmt::Display for MethodReport {
+    /// `a.o -> b.i: tcp, protected (unix refused: another host); 7 messages, 56 bytes, 0 bytes/s, 12.0 us to be taken`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.chosen.as_deref().unwrap_or("not chosen yet"))?;
+        if self.protected {
+            f.write_str(", protected")?;
+        }
+        if !self.refused.is_empty() {
+            let why = |refusal: &Refusal| format!("{} refused: {}", refusal.method, refusal.reason);
+            write!(f, " ({})", self.refused.iter().map(why).collect::<Vec<_>>().join("; "))?;
+        }
+        let Traffic { messages, bytes, bytes_per_s, latency_s, .. } = self.traffic;
+        write!(f, "; {messages} messages, {bytes} bytes, {bytes_per_s:.0} bytes/s")?;
+        latency_s.map_or(Ok(()), |latency| write!(f, ", {:.1} us to be taken", latency * 1e6))
+    }
 }
 
 /// A method that was not taken.

@@ -5,6 +5,9 @@
 //! in `fuzz_targets/`, and learns from the branches that an input takes.
 
 use std::collections::BTreeMap;
+use std::io::{self, IoSlice};
+use std::os::fd::RawFd;
+use std::sync::OnceLock;
 
 use mto::link_frame::{self, LinkFrame, Told};
 use mto::routes::Topology;
@@ -24,11 +27,13 @@ use xmml_wire::buffer::{Buffer, BufferPool};
 use xmml_wire::data::Data;
 use xmml_wire::frame::descriptor::{from_bytes, to_bytes};
 use xmml_wire::frame::{Decoder, Frame, Limits};
-use xmml_wire::handshake::{wish_of_hello, Dialler, Listener, Party, Role, NONCE, VERSIONS};
+use xmml_wire::handshake::{wish_of_hello, Dialler, Listener, Party, Role, SessionKeys, Step, NONCE, VERSIONS};
 use xmml_wire::message::Message;
 use xmml_wire::message_pack;
 use xmml_wire::methods::relay::address::NameAddress;
 use xmml_wire::methods::relay::protocol::{FromRelay, ToRelay};
+use xmml_wire::methods::Stream;
+use xmml_wire::protection::ProtectedStream;
 
 /// A target and its name.
 pub type Target = (&'static str, fn(&[u8]));
@@ -43,6 +48,7 @@ pub const TARGETS: &[Target] = &[
     ("path_end", path_end),
     ("listener", listener),
     ("dialler", dialler),
+    ("records", records),
     ("addresses", addresses),
     ("copies", copies),
     ("zstd", zstd),
@@ -97,14 +103,16 @@ fn read_again<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
     }
 }
 
+/// A side of the handshake of the golden vectors.
 fn party(name: &str) -> Party {
+    let byte = if name == "b" { 0xdd } else { 0x11 };
     Party {
         secret: vec![0x5e; 32],
         run: "canal-1".into(),
         name: name.into(),
         versions: VERSIONS,
-        nonce: [0x11; NONCE],
-        private_key: [0x22; NONCE],
+        nonce: [byte; NONCE],
+        private_key: [byte; NONCE],
     }
 }
 
@@ -119,9 +127,53 @@ pub fn listener(bytes: &[u8]) {
 
 /// The side of the handshake that calls.
 pub fn dialler(bytes: &[u8]) {
-    let (mut side, _) = Dialler::new(party("b"), Role::Data, "c[3]", false).expect("a party that is well formed");
-    for piece in bytes.chunks(1 + bytes.len() / 3) {
-        let _ = side.feed(piece);
+    for is_protected in [false, true] {
+        let dialler = Dialler::new(party("b"), Role::Data, "c[3]", is_protected);
+        let (mut side, _) = dialler.expect("a party that is well formed");
+        for piece in bytes.chunks(1 + bytes.len() / 3) {
+            let _ = side.feed(piece);
+        }
+    }
+}
+
+/// A stream on which nothing comes.
+struct Silent;
+
+impl Stream for Silent {
+    fn fd(&self) -> RawFd {
+        -1
+    }
+
+    fn peer(&self) -> &str {
+        "nobody"
+    }
+
+    fn read(&self, _into: &mut [u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        Ok(parts.iter().map(|part| part.len()).sum())
+    }
+
+    fn shut(&self) {}
+}
+
+/// Records of a protected connection, as the dialler of the golden vectors sends them.
+pub fn records(bytes: &[u8]) {
+    static KEYS: OnceLock<SessionKeys> = OnceLock::new();
+    let keys = KEYS.get_or_init(|| {
+        let dialler = Dialler::new(party("b"), Role::Data, "c[3]", true);
+        let (mut dialler, hello) = dialler.expect("a party that is well formed");
+        let mut listener = Listener::new(party("c[3]"), &[Role::Data]).expect("a party that is well formed");
+        let Step::Send(challenge) = listener.feed(&hello) else { panic!("the hello is a good one") };
+        let Step::Done { send: proof, .. } = dialler.feed(&challenge) else { panic!("so is the challenge") };
+        let Step::Done { keys: Some(keys), .. } = listener.feed(&proof) else { panic!("and the proof") };
+        keys
+    });
+    if let Ok((stream, content)) = ProtectedStream::new(Box::new(Silent), keys, bytes.to_vec()) {
+        assert!(content.len() < bytes.len() || bytes.is_empty(), "more came out than went in");
+        assert!(stream.read(&mut [0; 16]).is_err(), "content was left");
     }
 }
 
