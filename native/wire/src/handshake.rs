@@ -256,7 +256,9 @@ impl std::fmt::Display for Refusal {
             ),
             Refusal::Run { theirs } => write!(f, "it belongs to another run, \"{theirs}\""),
             Refusal::Role { problem } => f.write_str(problem),
-            Refusal::Proof => f.write_str("its proof is wrong: it does not know the secret of this run"),
+            Refusal::Proof => f.write_str(
+                "its proof is wrong: it does not know the secret of this run, or what the two ends said was changed on its way",
+            ),
             Refusal::Malformed { problem } => write!(f, "it does not open with the xmml handshake: {problem}"),
             Refusal::Peer { reason } => write!(f, "it refused: {reason}"),
         }

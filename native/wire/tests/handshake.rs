@@ -5,6 +5,10 @@ use xmml_wire::handshake::*;
 
 const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
 
+/// What is said of a proof that does not fit.
+const WRONG: &str =
+    "its proof is wrong: it does not know the secret of this run, or what the two ends said was changed on its way";
+
 fn party(name: &str, nonce: u8) -> Party {
     Party {
         secret: SECRET.to_vec(),
@@ -204,7 +208,7 @@ fn a_dialler_notices_a_listener_without_the_secret() {
     impostor.secret = b"another".to_vec();
     let (dialler, hello, listener) = pair(party("a", 1), impostor);
     let (mine, _) = conclude(dialler, &hello, listener);
-    assert_eq!(reason(mine.unwrap()), "its proof is wrong: it does not know the secret of this run");
+    assert_eq!(reason(mine.unwrap()), WRONG);
 }
 
 #[test]
@@ -217,7 +221,7 @@ fn a_listener_notices_a_dialler_without_the_secret() {
     frame[8] = 18;
     frame[9] = 1;
     frame.append(&mut proof); // reflects the listener's own proof
-    assert_eq!(reason(listener.feed(&frame)), "its proof is wrong: it does not know the secret of this run");
+    assert_eq!(reason(listener.feed(&frame)), WRONG);
 }
 
 #[test]

@@ -287,6 +287,11 @@ impl SendingEnd {
         self.gone
     }
 
+    /// How many messages the receiver is known to have, its end counted as one.
+    pub fn arrived(&self) -> u64 {
+        (self.sent + u64::from(self.ended)).saturating_sub(self.kept.len() as u64)
+    }
+
     /// Whether nothing waits here: all is with the connection, or with the receiver, or has no receiver any more.
     pub fn is_flushed(&self) -> bool {
         self.gone || self.kept.is_empty()

@@ -68,6 +68,16 @@ impl Conversation {
         Ok(())
     }
 
+    /// A number that grows with every message that the other side, or this one, is known to have.
+    pub fn progress(&self) -> u64 {
+        self.heard + self.forgotten
+    }
+
+    /// Whether the other side may lack something.
+    pub fn waits(&self) -> bool {
+        !self.kept.is_empty()
+    }
+
     /// What the other side may not have, to be said again.
     pub fn rest(&self) -> impl Iterator<Item = Outgoing> + '_ {
         self.kept.iter().cloned()

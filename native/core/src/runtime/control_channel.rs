@@ -72,13 +72,14 @@ impl ControlChannel {
         self.lock().conversation.is_some()
     }
 
-    /// The connection is no good any more. Whether another one may follow it.
-    pub fn lose(&self) -> bool {
+    /// The connection is no good any more. If another one may follow it: how far the conversation has come ([`Conversation::progress`]),
+    /// and whether the coordinator may lack something.
+    pub fn lose(&self) -> Option<(u64, bool)> {
         let mut inner = self.lock();
         inner.stands = false;
         inner.connection.close();
         inner.connection.writer().clear();
-        inner.conversation.is_some()
+        inner.conversation.as_ref().map(|conversation| (conversation.progress(), conversation.waits()))
     }
 
     /// There is another connection; the first thing said on it is who comes back. False: nobody does.

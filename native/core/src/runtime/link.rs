@@ -10,6 +10,7 @@ use xmml_wire::methods::TrafficClass;
 use xmml_wire::methods::{self, name_of, tcp, Choice, Place, Refusal, Table};
 
 use xmml_wire::liveness::backoff::{limit_from_environment, random_part, Backoff};
+use xmml_wire::liveness::fruitless::Fruitless;
 
 /// How long attempts to connect go on before the receiver counts as unreachable, unless `XMML_CONNECT_LIMIT_S` says otherwise.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
@@ -91,6 +92,12 @@ pub struct Link {
     /// The receiver has answered on this connection: it has accepted the sender's proof.
     admitted: bool,
     attempts: Backoff,
+    /// Connections in a row that broke before a message had arrived.
+    fruitless: Fruitless,
+    /// No method is left by which something would arrive.
+    is_given_up: bool,
+    /// Nothing is dialled before then.
+    pub not_before: Option<Instant>,
     /// Methods by which the receiver has answered so far.
     answered: Vec<&'static str>,
     /// Only these are tried: conduits would go over to it from a slower one.
@@ -117,6 +124,9 @@ impl Link {
             candidates: VecDeque::new(),
             admitted: false,
             attempts: Backoff::new(connect_limit()),
+            fruitless: Fruitless::new(connect_limit()),
+            is_given_up: false,
+            not_before: None,
             answered: Vec::new(),
             trial: None,
             pause: RETURNS.0,
@@ -262,6 +272,10 @@ impl Link {
 
     /// All addresses were tried in vain: when to try again; `None`: never, it is unreachable.
     pub fn exhausted(&mut self, here: &Place) -> Option<Instant> {
+        if std::mem::take(&mut self.is_given_up) {
+            self.status = Status::Unreachable { reason: self.why_unreachable(false) };
+            return None;
+        }
         let again = self.attempts.failed(Instant::now());
         let refused = std::mem::take(&mut self.refused);
         self.begin(here);
@@ -294,8 +308,9 @@ impl Link {
         self.attempts.succeeded();
     }
 
-    /// The connection was lost. True: begin to connect again.
-    pub fn lost(&mut self, breaks: bool, reason: &str, here: &Place) -> bool {
+    /// The connection was lost; so many messages of its conduits have arrived, and `waits` says whether more are to. True: begin to
+    /// connect again.
+    pub fn lost(&mut self, breaks: bool, reason: &str, (arrived, waits): (u64, bool), here: &Place) -> bool {
         let lost = self.connection.take();
         if matches!(self.status, Status::Over) {
             return false;
@@ -310,6 +325,15 @@ impl Link {
             true
         } else if breaks {
             self.begin(here);
+            self.not_before = self.fruitless.lost(arrived, waits, Instant::now());
+            if let (None, Some(method)) = (self.not_before, self.chosen) {
+                let limit = connect_limit().as_secs_f64();
+                let problem = format!("for {limit} s every connection broke before a message had arrived: {reason}");
+                self.refuse(method, problem);
+                self.candidates.retain(|candidate| candidate.method != method);
+                self.fruitless = Fruitless::new(connect_limit());
+                self.is_given_up = self.candidates.is_empty();
+            }
             true
         } else {
             self.status = Status::Broken { since: Instant::now(), reason: reason.to_owned() };

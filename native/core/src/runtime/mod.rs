@@ -358,7 +358,8 @@ impl Runtime {
                 for end in state.links[index].conduits.clone() {
                     state.sending[end].hold();
                 }
-                if state.links[index].lost(connection.breaks, reason, &self.here) {
+                let far = state.arrived_by(index);
+                if state.links[index].lost(connection.breaks, reason, far, &self.here) {
                     connect_again = Some(index);
                 }
             }

@@ -516,6 +516,12 @@ impl State {
         self.wake_all();
     }
 
+    /// How many messages of the conduits of a link have arrived, and whether more are to.
+    pub fn arrived_by(&self, link: usize) -> (u64, bool) {
+        let ends = self.links[link].conduits.iter().map(|end| &self.sending[*end]);
+        ends.fold((0, false), |(arrived, waits), end| (arrived + end.arrived(), waits || !end.is_flushed()))
+    }
+
     /// Whether a link still waits for its receiver to say what it has.
     pub fn awaits_resume(&self, index: usize) -> bool {
         let link = &self.links[index];

@@ -6,6 +6,7 @@ use xmml_wire::connection::Outgoing;
 use xmml_wire::frame::encode_control;
 use xmml_wire::handshake::fresh_nonce;
 use xmml_wire::liveness::backoff::limit_from_environment;
+use xmml_wire::liveness::fruitless::Fruitless;
 
 use super::Server;
 use crate::control::conversation::Conversation;
@@ -19,6 +20,18 @@ const AWAY_LIMIT: Duration = Duration::from_secs(60);
 pub struct Ticket {
     token: Vec<u8>,
     pub conversation: Conversation,
+    /// Connections in a row that broke before anything had passed that waited.
+    fruitless: Fruitless,
+    /// Something that it said has not come.
+    lacks_something: bool,
+}
+
+impl Ticket {
+    /// Its connection is broken. Whether none has brought anything for too long.
+    fn has_come_in_vain(&mut self) -> bool {
+        let waits = self.conversation.waits() | std::mem::take(&mut self.lacks_something);
+        self.fruitless.lost(self.conversation.progress(), waits, Instant::now()).is_none()
+    }
 }
 
 /// How long an instance may be away.
@@ -34,7 +47,9 @@ impl Server {
         let limit_ms = u64::try_from(self.away_limit.as_millis()).unwrap_or(u64::MAX);
         let secret = fresh_nonce().ok().filter(|_| can_break && limit_ms > 0)?.to_vec();
         let again = Again { token: secret.clone(), limit_ms };
-        Some((Ticket { token: secret, conversation: Conversation::default() }, again))
+        let fruitless = Fruitless::new(self.away_limit);
+        let conversation = Conversation::default();
+        Some((Ticket { token: secret, conversation, fruitless, lacks_something: false }, again))
     }
 
     /// Says something to an instance; if it is away, when it comes back.
@@ -65,16 +80,44 @@ impl Server {
         }
     }
 
-    /// A connection is broken: its instance is away, or lost if it cannot come back.
-    pub(super) fn part_from(&mut self, token: u64) {
+    /// A connection is broken: its instance is away, or lost if it cannot come back, or has come back in vain for too long.
+    pub(super) fn part_from(&mut self, token: u64, reason: &str) {
         let name = self.controls.get(&token).map(|control| control.name.clone());
         let member = name.and_then(|name| self.members.get_mut(&name));
-        let is_away = member.is_some_and(|member| member.connection == Some(token) && member.ticket.is_some());
-        if !is_away {
-            return self.lose(token);
-        }
+        let member = member.filter(|member| member.connection == Some(token));
+        let Some(ticket) = member.and_then(|member| member.ticket.as_mut()) else { return self.lose(token) };
+        let is_in_vain = ticket.has_come_in_vain();
         let Some(control) = self.take_down(token) else { return };
+        if is_in_vain {
+            return self.takes_back_no_more(control.name, reason);
+        }
         self.goes_away(control.name);
+    }
+
+    /// What an instance said was changed on its way. It comes back by another connection; people are told.
+    pub(super) fn changed_on_its_way(&mut self, token: u64, problem: &str) {
+        if let Some(instance) = self.controls.get(&token).map(|control| control.name.clone()) {
+            let text = format!("what it told the coordinator: {problem}; it is said again over a new connection");
+            self.shared.event(Event::Warning { instance: instance.clone(), text });
+            if let Some(ticket) = self.members.get_mut(&instance).and_then(|member| member.ticket.as_mut()) {
+                ticket.lacks_something = true;
+            }
+        }
+        self.part_from(token, problem);
+    }
+
+    /// No connection of an instance has brought anything for too long.
+    fn takes_back_no_more(&mut self, instance: String, reason: &str) {
+        let Some(member) = self.members.get_mut(&instance) else { return };
+        (member.connection, member.ticket) = (None, None);
+        if member.left.is_none() {
+            let limit_s = self.away_limit.as_secs_f64();
+            let text = format!(
+                "for {limit_s} s every connection between it and the coordinator broke before anything had passed: {reason}"
+            );
+            self.shared.event(Event::Failed { instance: instance.clone(), text });
+            self.shared.event(Event::Lost { instance });
+        }
     }
 
     fn goes_away(&mut self, instance: String) {

@@ -28,7 +28,7 @@ impl Server {
                 let instance = control.name.clone();
                 let text = format!("{}; its connection is given up", silent(self.silence_limit));
                 self.shared.event(Event::Warning { instance, text });
-                self.part_from(token);
+                self.part_from(token, &silent(self.silence_limit));
                 continue;
             }
             any = true;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use xmml_wire::connection::{Connection, Looked};
-use xmml_wire::frame::{Frame, Limits};
+use xmml_wire::frame::{Frame, FrameError, Limits};
 use xmml_wire::handshake::Established;
 use xmml_wire::methods::{Stream, Table};
 use xmml_wire::wakeup::{Interest, Ready};
@@ -51,7 +51,8 @@ impl Server {
             match looked {
                 Looked::Nothing | Looked::Part => return,
                 Looked::Frames => {}
-                Looked::Closed(_) => return self.part_from(ready.token),
+                Looked::Closed(reason) => return self.part_from(ready.token, &reason),
+                Looked::Fault(FrameError::Stream { problem }) => return self.changed_on_its_way(ready.token, &problem),
                 Looked::Fault(_) => return self.lose(ready.token),
             }
         }

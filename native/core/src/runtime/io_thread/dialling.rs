@@ -21,6 +21,10 @@ impl IoThread {
             if !matches!(state.links[link].status, Status::Connecting) {
                 return;
             }
+            if let Some(later) = state.links[link].not_before.take().filter(|when| *when > Instant::now()) {
+                self.timers.push((later, Timer::Dial(link)));
+                return;
+            }
             let Some(candidate) = state.links[link].next_candidate() else {
                 if self.is_dialling(link) {
                     return; // an address that was tried before may still answer

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use xmml_wire::connection::Looked;
 use xmml_wire::error::Error;
-use xmml_wire::frame::Frame;
+use xmml_wire::frame::{Frame, FrameError};
 use xmml_wire::wakeup::{Interest, Ready};
 
 use crate::control::{ToCoordinator, ToInstance};
@@ -44,6 +44,7 @@ impl IoThread {
                 Looked::Frames => {}
                 Looked::Nothing | Looked::Part => return,
                 Looked::Closed(reason) => return self.coordinator_lost(&reason),
+                Looked::Fault(FrameError::Stream { problem }) => return self.coordinator_changed_on_its_way(&problem),
                 // What was not understood would come again on every connection.
                 Looked::Fault(_) => return self.coordinator_lost_for_good(),
             }

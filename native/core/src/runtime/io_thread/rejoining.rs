@@ -11,11 +11,12 @@ use xmml_wire::error::{explained, Error};
 use xmml_wire::frame::Limits;
 use xmml_wire::handshake::Role;
 use xmml_wire::liveness::backoff::Backoff;
+use xmml_wire::liveness::fruitless::Fruitless;
 use xmml_wire::methods::TrafficClass;
 use xmml_wire::methods::{self, Stream};
 use xmml_wire::wakeup::Interest;
 
-use crate::control::Again;
+use crate::control::{Again, ToCoordinator};
 use crate::coordinator::CoordinatorAddress;
 use crate::runtime::state::CoordinatorLost;
 use crate::runtime::COORDINATOR_GRACE;
@@ -39,6 +40,8 @@ pub struct Rejoining {
     attempts: Backoff,
     /// Connections in a row that broke soon after the coordinator had taken the instance back.
     breaks: Backoff,
+    /// Connections in a row that broke before anything had passed that waited.
+    fruitless: Fruitless,
     /// When it did so last.
     back_at: Option<Instant>,
     /// The address to be tried next.
@@ -59,6 +62,7 @@ impl Rejoining {
             limit,
             attempts: Backoff::new(limit),
             breaks: Backoff::new(Duration::MAX),
+            fruitless: Fruitless::new(limit),
             back_at: None,
             next: 0,
             problems: Vec::new(),
@@ -93,14 +97,35 @@ pub fn control_connection(
 impl IoThread {
     /// The connection to the coordinator is broken. Whatever the reason, from here it looks the same; the coordinator's own side knows more.
     pub(super) fn coordinator_lost(&mut self, reason: &str) {
+        self.part_from_coordinator(reason, false);
+    }
+
+    /// What came was changed on its way. Another connection may be better; people are told.
+    pub(super) fn coordinator_changed_on_its_way(&mut self, problem: &str) {
+        let text = format!("the coordinator: {problem}; it is said again over a new connection");
+        self.runtime.control.say(&ToCoordinator::Warning { text });
+        self.part_from_coordinator(problem, true);
+    }
+
+    fn part_from_coordinator(&mut self, reason: &str, lacks_something: bool) {
         let connection = self.runtime.control.connection();
         if !connection.is_closed() {
             self.epoll.remove(connection.fd());
         }
-        let may_come_back = self.runtime.control.lose();
+        let left = self.runtime.control.lose();
         let now = Instant::now();
         let mut state = self.runtime.state();
-        let is_over = matches!(state.over, Some(Error::Aborted { .. })) || state.farewell || !may_come_back;
+        let is_over = matches!(state.over, Some(Error::Aborted { .. })) || state.farewell || left.is_none();
+        if let (Some(rejoining), Some((progress, waits))) = (&mut self.rejoining, left) {
+            let is_first = state.coordinator_lost.is_none() && !is_over;
+            if is_first && rejoining.fruitless.lost(progress, waits || lacks_something, now).is_none() {
+                let limit = rejoining.limit.as_secs_f64();
+                let problem =
+                    format!("for {limit} s every connection to it broke before anything had passed: {reason}");
+                state.over.get_or_insert(Error::Protocol { peer: "the coordinator".into(), problem });
+                self.rejoining = None;
+            }
+        }
         let rejoining = self.rejoining.as_mut().filter(|_| !is_over);
         let limit = rejoining.as_ref().map_or(COORDINATOR_GRACE, |rejoining| rejoining.limit);
         let for_good = rejoining.is_none();
