@@ -19,8 +19,12 @@ ALL_LARGE = "COUNTED_ALL_LARGE"
 
 def content(number: int) -> NDArray[np.uint64]:
     """The message of this number: its length and every word depend on the number, the words on their place, too."""
-    words = LARGE_WORDS if ALL_LARGE in os.environ or number % 100 == 99 else WORDS[number % len(WORDS)]
-    return (np.arange(words, dtype=np.uint64) ^ np.uint64(number << 24)) * np.uint64(0x9E3779B97F4A7C15)
+    return words(number, LARGE_WORDS if ALL_LARGE in os.environ or number % 100 == 99 else WORDS[number % len(WORDS)])
+
+
+def words(number: int, count: int) -> NDArray[np.uint64]:
+    """So many words, each of which depends on the number and on its place."""
+    return (np.arange(count, dtype=np.uint64) ^ np.uint64(number << 24)) * np.uint64(0x9E3779B97F4A7C15)
 
 
 class Progress:
