@@ -6,15 +6,17 @@ python benchmarks/methods/run.py [--quick] [--rounds N] [--experiments NAME,...]
 *Idle*: ping-pong by shared memory (and by a Unix socket) while 0, 1, 10, 100 idle TCP conduits are attached to the
 instance that measures. In 1996 one idle TCP conduit made a message of Nexus take 156 us instead of 83, because each
 look for the fast one looked for the slow one too. *Change*: ping-pong while its methods are changed all the time; what
-counts is the longest round trip. *Protection*: ping-pong by tcp, as it is and encrypted. Results: a table, a CSV file
-with every figure, a plot.
+counts is the longest round trip. *Protection*: ping-pong by tcp, as it is and encrypted, beside one of bare bytes over
+a socket, as it is and in TLS 1.3 (OpenSSL). Results: a table, a CSV file with every figure, a plot.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,10 +26,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import coupled
 import plot
-from harness import builds, campaign, figures, processes
+from harness import builds, campaign, figures, places, processes
 from harness.figures import Spread, size
 from xmml_native import Coordinator
 
+BARE_PROGRAM = Path(__file__).parent / "programs" / "tls_ends.cpp"
 METHODS = ("shm", "unix")
 IDLE = (0, 1, 10, 100)
 SIZES = (0, 10 * 1024)
@@ -35,7 +38,10 @@ COUNT, QUICK_COUNT = 20_000, 500
 CHANGE_COUNT, QUICK_CHANGE_COUNT = 40_000, 2_000
 CHANGES = ("tcp", "shm", "unix")
 PROTECTED = ("tcp", "protected tcp")
-#: Bytes of the messages that are protected, and how many of them there are.
+#: Without xMML, by what the program of the peer calls it.
+BARE = {"bare socket": "plain", "TLS 1.3": "tls"}
+#: Bytes of the messages that are protected, and how many of them there are; a message has so many bytes besides.
+HEADS_B = 48
 PROTECTED_COUNTS = {0: 20_000, 1024: 20_000, 65_536: 4_000, 1 << 20: 400, 16 << 20: 40}
 
 
@@ -62,6 +68,12 @@ def main() -> int:
     idle = [int(count) for count in arguments.idle.split(",")]
     names = campaign.known(arguments.experiments, "experiment", EXPERIMENTS)
     builds.compile_submodel(coupled.PROGRAM)
+    if "protection" in names:
+        try:
+            builds.compile_program(["c++", "-std=c++17"], BARE_PROGRAM, ["-pthread", "-lssl", "-lcrypto"])
+        except processes.RunFailed as missing:
+            campaign.say(f"without TLS 1.3 (apt-get install libssl-dev): {missing}")
+            BARE.clear()
     failed = 0
 
     def experiment(name: str, number: int) -> Iterator[Sample]:
@@ -102,8 +114,9 @@ def while_changing(number: int, idle: Sequence[int], quick: bool) -> Iterator[Ca
 
 def with_protection(number: int, idle: Sequence[int], quick: bool) -> Iterator[Callable[[], Sample]]:
     """What a round measures with and without protection, one after the other."""
-    for (size_b, count), method in itertools.product(PROTECTED_COUNTS.items(), PROTECTED):
-        yield partial(protected, number, method, size_b, max(10, count // 20) if quick else count)
+    for (size_b, count), method in itertools.product(PROTECTED_COUNTS.items(), (*PROTECTED, *BARE)):
+        measure = bare if method in BARE else protected
+        yield partial(measure, number, method, size_b, max(10, count // 20) if quick else count)
 
 
 EXPERIMENTS = {"idle": beside_idle, "change": while_changing, "protection": with_protection}
@@ -111,6 +124,16 @@ EXPERIMENTS = {"idle": beside_idle, "change": while_changing, "protection": with
 
 def protected(number: int, method: str, size_b: int, count: int) -> Sample:
     measured, _ = coupled.play(method, 0, size_b, count)
+    return Sample(number, "protection", method, 0, size_b, count, 0, **measured)
+
+
+def bare(number: int, method: str, size_b: int, count: int) -> Sample:
+    """As many bytes as a message of xMML has, heads included, without xMML."""
+    with tempfile.TemporaryDirectory(prefix="xmml-bench-") as name:
+        report, log = Path(name) / "report.json", Path(name) / "log"
+        words = [builds.program(BARE_PROGRAM), BARE[method], str(size_b + HEADS_B), str(count), report]
+        processes.run(words, log=log, environment=places.environment(), timeout_s=coupled.TIMEOUT_S)
+        measured = json.loads(report.read_text())
     return Sample(number, "protection", method, 0, size_b, count, 0, **measured)
 
 
@@ -170,13 +193,16 @@ def idle_table(samples: Sequence[Sample], idle: Sequence[int]) -> str:
 
 
 def protection_table(samples: Sequence[Sample]) -> str:
-    """One-way times by tcp without and with protection, by the size of a message."""
+    """One-way times without and with protection, of xMML and of sockets alone, by the size of a message."""
     rows = []
     for size_b in PROTECTED_COUNTS:
-        plain, safe = (one_way(samples, method, size_b, 0, "protection") for method in PROTECTED)
-        times = f"x{safe.median / plain.median:.2f}" if plain and safe else "-"
-        rows.append([size(size_b), str(plain or "-"), str(safe or "-"), times])
-    return figures.table(["message", "tcp [us]", "protected [us]", "times as long"], rows)
+        cells = []
+        for pair in (PROTECTED, BARE):
+            plain, safe = (one_way(samples, method, size_b, 0, "protection") for method in pair)
+            times = f" (x{safe.median / plain.median:.2f})" if plain and safe else ""
+            cells += [str(plain or "-"), f"{safe}{times}" if safe else "-"]
+        rows.append([size(size_b), *cells])
+    return figures.table(["one-way time [us]", "tcp", "protected", *BARE], rows)
 
 
 def change_table(samples: Sequence[Sample]) -> str:
