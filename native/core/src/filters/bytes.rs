@@ -21,6 +21,11 @@ fn bytes_of(message: &Message, before: &str) -> Result<Buffer, Problem> {
     }
 }
 
+/// The same where nobody can change them any more: for readers that read twice, or trust what they have checked.
+fn settled_bytes_of(message: &Message, before: &str, pool: &BufferPool) -> Result<Buffer, Problem> {
+    bytes_of(message, before)?.settled(pool).map_err(|none| none.to_string())
+}
+
 /// Any data to bytes.
 #[derive(Default)]
 pub struct Serialize {
@@ -40,7 +45,10 @@ impl Filter for Serialize {
 }
 
 /// The inverse of [`Serialize`].
-pub struct Deserialize;
+#[derive(Default)]
+pub struct Deserialize {
+    pool: BufferPool,
+}
 
 impl Filter for Deserialize {
     fn outputs(&self, n: u64) -> u64 {
@@ -48,7 +56,7 @@ impl Filter for Deserialize {
     }
 
     fn apply(&mut self, message: Message, out: &mut Vec<Message>) -> Result<(), Problem> {
-        let bytes = bytes_of(&message, "serialize")?;
+        let bytes = settled_bytes_of(&message, "serialize", &self.pool)?;
         let data =
             descriptor::from_bytes(&bytes).map_err(|error| format!("the bytes were not made by serialize: {error}"))?;
         out.push(Message { data, ..message });
@@ -85,7 +93,10 @@ impl Filter for Compress {
 }
 
 /// The inverse of [`Compress`].
-pub struct Decompress;
+#[derive(Default)]
+pub struct Decompress {
+    pool: BufferPool,
+}
 
 impl Filter for Decompress {
     fn outputs(&self, n: u64) -> u64 {
@@ -97,7 +108,7 @@ impl Filter for Decompress {
     }
 
     fn apply(&mut self, message: Message, out: &mut Vec<Message>) -> Result<(), Problem> {
-        let bytes = bytes_of(&message, "compress")?;
+        let bytes = settled_bytes_of(&message, "compress", &self.pool)?;
         if bytes.is_empty() {
             out.push(message);
             return Ok(());

@@ -1,8 +1,9 @@
+use std::any::Any;
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use xmml_wire::buffer::Buffer;
+use xmml_wire::buffer::{Buffer, BufferPool, Owner};
 use xmml_wire::data::{Array, Data, Dtype, Element, Order};
 
 use super::*;
@@ -251,6 +252,35 @@ fn chunks_join_to_what_they_were() {
     let mut join = chain(&[spec("dechunk", Some(4.0), &[])]);
     let whole: Vec<_> = parts.into_iter().flat_map(|part| join.apply(part).unwrap()).collect();
     assert_eq!(whole[0].data, bytes);
+}
+
+/// Memory that another process may still change, as a loan is.
+struct Lent {
+    _memory: Vec<u8>,
+}
+
+impl Owner for Lent {
+    fn may_change(&self) -> bool {
+        true
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+#[test]
+fn bytes_that_another_process_may_still_change_are_copied_before_they_are_deserialised() {
+    let data = floats(&[1.5; 1000]);
+    let bytes = xmml_wire::frame::descriptor::to_bytes(&data, &BufferPool::new()).unwrap();
+    let mut memory = bytes.to_vec();
+    let (start, len) = (memory.as_mut_ptr(), memory.len());
+    // SAFETY: the owner keeps the memory, which does not move with it.
+    let lent = unsafe { Buffer::owned_by(start, len, Box::new(Lent { _memory: memory })) };
+    let made = chain(&[spec("deserialize", None, &[])]).apply(at(0.0, None, Data::Bytes(lent.clone()))).unwrap();
+    assert_eq!(made[0].data, data);
+    let Data::Array(array) = &made[0].data else { panic!("{:?}", made[0].data) };
+    assert!(!array.data.shares_memory_with(&lent));
 }
 
 #[test]

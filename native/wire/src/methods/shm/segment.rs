@@ -17,7 +17,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use crate::concurrency::AtomicU32;
+use crate::concurrency::{AtomicU32, AtomicU64, Ordering};
 use crate::shared_memory::SharedMemory;
 
 use super::returns::SLOTS;
@@ -71,10 +71,9 @@ impl Segment {
     /// The one that a dialler passed, for the listener.
     pub fn open(file: OwnedFd) -> io::Result<Segment> {
         let memory = SharedMemory::open(file, LENGTH)?;
-        let mut magic = [0; 8];
-        // SAFETY: the memory is that long; what another process may write there meanwhile are bytes all the same.
-        unsafe { std::ptr::copy_nonoverlapping(memory.start(), magic.as_mut_ptr(), magic.len()) };
-        if magic != MAGIC {
+        // SAFETY: the memory is that long and begins at a page; an atomic may be changed by anybody at any time.
+        let magic = unsafe { &*memory.start().cast::<AtomicU64>() };
+        if magic.load(Ordering::Relaxed).to_ne_bytes() != MAGIC {
             return Err(io::Error::other("what was passed as shared memory has another layout"));
         }
         Ok(Segment { memory: Arc::new(memory), side: Side::Listener })
