@@ -12,7 +12,7 @@
 use serde::{Deserialize, Serialize};
 use xmml_wire::buffer::Buffer;
 use xmml_wire::message_pack;
-use xmml_wire::methods::TrafficClass;
+use xmml_wire::methods::TrafficKind;
 
 use crate::routes::Announcement;
 
@@ -45,14 +45,7 @@ pub enum Told {
     /// What a relay says of itself, passed on by others.
     Neighbours(Announcement),
     /// Opens a stream to `name` at the last site of `route`, which begins with the site that hears this. Answered by `Opened` or `Refused`.
-    Open {
-        stream: StreamId,
-        route: Vec<String>,
-        name: String,
-        from_site: String,
-        from: String,
-        class: Option<TrafficClass>,
-    },
+    Open { stream: StreamId, route: Vec<String>, name: String, from_site: String, from: String, traffic: TrafficKind },
     /// The stream is open.
     Opened { stream: StreamId },
     /// It is not, and why, for people.
@@ -176,7 +169,7 @@ mod tests {
                 name: "n".into(),
                 from_site: "a".into(),
                 from: "m".into(),
-                class: None,
+                traffic: TrafficKind::default(),
             }),
             finish(3),
             data(3, b"x"),

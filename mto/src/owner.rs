@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use xmml_wire::handshake::Party;
 use xmml_wire::methods::unix::Unix;
-use xmml_wire::methods::{Listener, Method};
+use xmml_wire::methods::{Listener, Method, TrafficKind};
 use xmml_wire::wakeup::{poll_readable, poll_writable, Polled};
 
 use crate::status::Status;
@@ -99,7 +99,7 @@ pub fn listen(address: &str) -> io::Result<Box<dyn Listener>> {
 /// There is no relay of this user there, or it does not answer.
 pub fn ask(address: &str, request: &Request) -> io::Result<Answer> {
     let until = Instant::now() + ANSWER_WITHIN;
-    let stream = Unix.connect(address, &nobody(), None)?;
+    let stream = Unix.connect(address, &nobody(), TrafficKind::default())?;
     let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');
     let mut rest = &line[..];

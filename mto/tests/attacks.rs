@@ -9,7 +9,7 @@ use support::flow::Flow;
 use support::{await_that, party, party_of, Pipe, Site, RUN};
 use xmml_wire::handshake::{relay_key, Dialler, Party, Role, Step};
 use xmml_wire::methods::relay::Relay as Method;
-use xmml_wire::methods::Method as _;
+use xmml_wire::methods::{Method as _, TrafficKind};
 
 /// So many may be in the middle of a handshake at once; more come.
 const ARRIVALS_MAX: u64 = 1024;
@@ -72,7 +72,7 @@ fn another_secret_and_another_run_are_refused_with_the_reason() {
     let flow = Flow::at(&site);
     let why = |run: &str, secret: &[u8]| {
         let address = format!("{}/a/x", site.address);
-        let dialled = Pipe(Method.connect(&address, &party_of(run, secret, "x"), None).unwrap());
+        let dialled = Pipe(Method.connect(&address, &party_of(run, secret, "x"), TrafficKind::default()).unwrap());
         dialled.opened().unwrap_err().to_string()
     };
     assert!(why(RUN, b"another secret").contains("proof is wrong"));
@@ -89,7 +89,8 @@ fn a_scan_of_ports_does_not_silence_a_wrong_secret_from_the_same_host() {
     await_that("the scan is counted", || site.status().refused == 1);
     let address = format!("{}/a/x", site.address);
     for _ in 0..2 {
-        let dialled = Pipe(Method.connect(&address, &party_of(RUN, b"another secret", "x"), None).unwrap());
+        let dialled =
+            Pipe(Method.connect(&address, &party_of(RUN, b"another secret", "x"), TrafficKind::default()).unwrap());
         assert!(dialled.opened().is_err());
     }
     await_that("all are counted", || site.status().refused == 3);

@@ -7,7 +7,7 @@ use xmml_wire::message_pack;
 use xmml_wire::methods::relay::asking::{write_out, Inbox};
 use xmml_wire::methods::relay::protocol::{FromRelay, ToRelay};
 use xmml_wire::methods::Stream;
-use xmml_wire::methods::TrafficClass;
+use xmml_wire::methods::TrafficKind;
 use xmml_wire::wakeup::Interest;
 
 use super::forwarding::End;
@@ -43,7 +43,7 @@ impl Relay {
     pub(super) fn asked(&mut self, token: Token, wire: Wire, run: String, name: String, request: ToRelay) {
         match request {
             ToRelay::Register { site, silence_ms } => self.register(token, wire, run, name, &site, silence_ms),
-            ToRelay::Open { site, name: to, class } => self.open(token, wire, run, &name, (&site, &to), class),
+            ToRelay::Open { site, name: to, traffic } => self.open(token, wire, run, &name, (&site, &to), traffic),
             ToRelay::Take { ticket } => self.take(token, wire, &run, &name, ticket),
         }
     }
@@ -141,11 +141,11 @@ impl Relay {
         run: String,
         from: &str,
         (site, to): (&str, &str),
-        class: Option<TrafficClass>,
+        traffic: TrafficKind,
     ) {
         let opened = match site == self.site {
             true => self.announce(&run, to, site, from, Opener::Here(token)).map(Awaited::Taker),
-            false => self.open_far(token, &run, from, (site, to), class),
+            false => self.open_far(token, &run, from, (site, to), traffic),
         };
         match opened {
             Ok(awaited) => {
@@ -233,9 +233,9 @@ impl Relay {
                 }
             }
             Ok(Opener::Far(opener)) => {
-                if let Some(Connection::Incoming { link, stream, lane, .. }) = self.remove(opener) {
+                if let Some(Connection::Incoming { link, stream, traffic, .. }) = self.remove(opener) {
                     self.tell(link, &Told::Opened { stream });
-                    let pipe = self.join(run, End::far(link, stream, lane), End::wire(token, wire));
+                    let pipe = self.join(run, End::far(link, stream, traffic), End::wire(token, wire));
                     self.widen(pipe);
                 }
             }

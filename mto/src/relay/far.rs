@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use xmml_path::Lane;
 use xmml_wire::buffer::Buffer;
-use xmml_wire::methods::TrafficClass;
+use xmml_wire::methods::{TrafficClass, TrafficKind};
 
 use super::clients::TAKEN_WITHIN;
 use super::forwarding::End;
@@ -27,8 +27,8 @@ pub const PASSING_MAX: usize = 16_384;
 const UNREAD_MAX: u64 = 16 << 20;
 
 /// The lane of streams of this class.
-fn lane_of(class: Option<TrafficClass>) -> Lane {
-    match class {
+pub(super) fn lane_of(traffic: TrafficKind) -> Lane {
+    match traffic.class {
         Some(TrafficClass::Control) => Lane::Control,
         Some(TrafficClass::Bulk) | None => Lane::Bulk,
     }
@@ -54,7 +54,7 @@ impl Relay {
         run: &str,
         from: &str,
         (site, to): (&str, &str),
-        class: Option<TrafficClass>,
+        traffic: TrafficKind,
     ) -> Result<Awaited, String> {
         let here = self.site.clone();
         let topology = &self.runs.get(run).ok_or("the run has ended here")?.topology;
@@ -69,8 +69,8 @@ impl Relay {
         let stream = self.last_stream;
         self.flows.insert((link, stream), Flow::Opening(token));
         let (name, from_site, from) = (to.to_owned(), here, from.to_owned());
-        self.tell(link, &Told::Open { stream, route, name, from_site, from, class });
-        Ok(Awaited::Far { link, stream, lane: lane_of(class) })
+        self.tell(link, &Told::Open { stream, route, name, from_site, from, traffic });
+        Ok(Awaited::Far { link, stream, traffic })
     }
 
     /// A frame has come by a link.
@@ -110,11 +110,11 @@ impl Relay {
         match told {
             Told::Hello { site, life } => return self.greeted(link, &site, life),
             Told::Neighbours(announcement) => return self.hear(link, announcement),
-            Told::Open { stream, route, name, from_site, from, class } => {
+            Told::Open { stream, route, name, from_site, from, traffic } => {
                 if route.len() > HOPS_MAX || route.first() != Some(&self.site) {
                     return Err(format!("it opens a stream with an impossible route: {route:?}"));
                 }
-                if let Err(reason) = self.come_by(link, stream, &route[1..], &name, (&from_site, &from), class) {
+                if let Err(reason) = self.come_by(link, stream, &route[1..], &name, (&from_site, &from), traffic) {
                     self.tell(link, &Told::Refused { stream, reason });
                 }
             }
@@ -142,13 +142,12 @@ impl Relay {
         route: &[String],
         name: &str,
         (from_site, from): (&str, &str),
-        class: Option<TrafficClass>,
+        traffic: TrafficKind,
     ) -> Result<(), String> {
         if self.flows.contains_key(&(link, stream)) {
             return Err("there is a stream with this number".to_owned());
         }
         let run = self.links.get(&link).map(|link| link.run.clone()).unwrap_or_default();
-        let lane = lane_of(class);
         if let Some(next) = route.first() {
             let onward = self.link_to(&run, next);
             let onward = onward.ok_or_else(|| format!("the link from {} to {next} is down", self.site))?;
@@ -160,14 +159,14 @@ impl Relay {
                 self.log_refused(link, &reason);
                 return Err(reason);
             }
-            self.join(&run, End::far(link, stream, lane), End::far(onward, stream, lane));
+            self.join(&run, End::far(link, stream, traffic), End::far(onward, stream, traffic));
             let (name, from_site, from) = (name.to_owned(), from_site.to_owned(), from.to_owned());
-            self.tell(onward, &Told::Open { stream, route: route.to_vec(), name, from_site, from, class });
+            self.tell(onward, &Told::Open { stream, route: route.to_vec(), name, from_site, from, traffic });
             return Ok(());
         }
         let token = self.token();
         let ticket = self.announce(&run, name, from_site, from, Opener::Far(token))?;
-        self.connections.insert(token, Connection::Incoming { run, ticket, link, stream, lane });
+        self.connections.insert(token, Connection::Incoming { run, ticket, link, stream, traffic });
         self.flows.insert((link, stream), Flow::Incoming(token));
         self.set_deadline(token, Some(Instant::now() + TAKEN_WITHIN));
         Ok(())
@@ -185,9 +184,10 @@ impl Relay {
         match self.flows.get(&(link, stream)).copied() {
             Some(Flow::Opening(token)) => {
                 self.flows.remove(&(link, stream));
-                if let Some(Connection::Opening { wire, run, awaited: Awaited::Far { lane, .. } }) = self.remove(token)
+                if let Some(Connection::Opening { wire, run, awaited: Awaited::Far { traffic, .. } }) =
+                    self.remove(token)
                 {
-                    let pipe = self.join(&run, End::wire(token, wire), End::far(link, stream, lane));
+                    let pipe = self.join(&run, End::wire(token, wire), End::far(link, stream, traffic));
                     self.widen(pipe);
                 }
             }

@@ -8,10 +8,11 @@ use std::time::Instant;
 use xmml_path::Lane;
 use xmml_wire::buffer::Buffer;
 use xmml_wire::methods::relay::protocol::FromRelay;
-use xmml_wire::methods::Stream;
+use xmml_wire::methods::{Stream, TrafficKind};
 use xmml_wire::wakeup::{Interest, Ready};
 
 use super::clients::frame;
+use super::far::lane_of;
 use super::links::Link;
 use super::{Connection, Flow, Relay};
 use crate::direction::Direction;
@@ -41,6 +42,8 @@ pub(super) enum End {
         link: Token,
         stream: StreamId,
         lane: Lane,
+        /// Its ends protect its bytes from each other to each other.
+        is_protected: bool,
         /// So many bytes the next relay takes.
         credit: u64,
         /// What it may send.
@@ -53,8 +56,9 @@ impl End {
         End::Wire { token, wire, interest: Some(Interest::READ), has_hung_up: false }
     }
 
-    pub(super) fn far(link: Token, stream: StreamId, lane: Lane) -> End {
-        End::Far { link, stream, lane, credit: window::FIRST, window: Window::new(Instant::now()) }
+    pub(super) fn far(link: Token, stream: StreamId, traffic: TrafficKind) -> End {
+        let (lane, is_protected) = (lane_of(traffic), traffic.is_protected);
+        End::Far { link, stream, lane, is_protected, credit: window::FIRST, window: Window::new(Instant::now()) }
     }
 
     /// Begins with the word that the stream is open, where that is told in the stream itself.
@@ -178,7 +182,7 @@ impl Relay {
         let mut count = 0;
         match &mut pipe.ends[side] {
             End::Wire { wire, .. } => count = direction.drain(|parts| wire.write(parts))?,
-            End::Far { link, stream, lane, credit, .. } => {
+            End::Far { link, stream, lane, is_protected, credit, .. } => {
                 let Some(link) = self.links.get_mut(link) else { return Err(io::ErrorKind::NotConnected.into()) };
                 while *credit > 0 && link.has_room(*lane, &mut self.window_budget) {
                     let Some(message) = direction.take_whole() else { break };
@@ -187,7 +191,7 @@ impl Relay {
                     let bytes = message.len() - DATA_HEAD;
                     *credit -= bytes as u64;
                     count += bytes;
-                    link.put(*lane, message)?;
+                    link.put_data(*lane, message, *is_protected)?;
                 }
             }
         }
@@ -257,11 +261,11 @@ impl Relay {
             };
             match &mut pipe.ends[1 - side] {
                 End::Wire { wire, .. } => direction.pass(self.intake.bytes(), |parts| wire.write(parts))?,
-                End::Far { link, stream, lane, credit, .. } => {
+                End::Far { link, stream, lane, is_protected, credit, .. } => {
                     let Some(link) = self.links.get_mut(link) else { return Err(io::ErrorKind::NotConnected.into()) };
                     *credit -= count as u64;
                     direction.pass_whole(Buffer::empty(), count, false);
-                    link.put(*lane, self.intake.frame(*stream)?)?;
+                    link.put_data(*lane, self.intake.frame(*stream)?, *is_protected)?;
                 }
             }
             if count < most {
@@ -293,14 +297,14 @@ impl Relay {
             End::Wire { wire, .. } => {
                 direction.pass_buffer(message.slice(DATA_HEAD..message.len()), |parts| wire.write(parts))?
             }
-            End::Far { link, stream, lane, credit, .. } if goes_on => {
+            End::Far { link, stream, lane, is_protected, credit, .. } if goes_on => {
                 let Some(link) = self.links.get_mut(link) else { return Err(io::ErrorKind::NotConnected.into()) };
                 let (message, rest) = within(*credit, *stream, message);
                 let out = message.len() - DATA_HEAD;
                 *credit -= out as u64;
                 direction.pass_whole(Buffer::empty(), out, false);
                 rest.into_iter().for_each(|rest| direction.pass_whole(rest, bytes - out, true));
-                link.put(*lane, message)?;
+                link.put_data(*lane, message, *is_protected)?;
                 out
             }
             End::Far { .. } => {

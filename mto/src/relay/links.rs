@@ -136,6 +136,18 @@ impl Link {
         self.path.post(lane, frame).map(drop).map_err(io::Error::other)
     }
 
+    /// Puts data of a stream on the link; `is_protected`: from one end of the stream to the other, so that it need not be encrypted again.
+    ///
+    /// # Errors
+    /// The link has failed.
+    pub(super) fn put_data(&mut self, lane: Lane, frame: Buffer, is_protected: bool) -> io::Result<()> {
+        if !is_protected || frame.len() < SMALL {
+            return self.put(lane, frame);
+        }
+        self.is_loaded = false;
+        self.path.post_protected(lane, frame).map(drop).map_err(io::Error::other)
+    }
+
     /// Whether it takes a frame more. What the other relay may not have yet is kept here, and comes out of the budget beyond
     /// [`KEPT_FREELY`].
     pub(super) fn has_room(&mut self, lane: Lane, budget: &mut Budget) -> bool {

@@ -19,10 +19,10 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use xmml_path::{Lane, Listener};
+use xmml_path::Listener;
 use xmml_wire::handshake::{relay_key, MAX_NAME};
-use xmml_wire::methods;
 use xmml_wire::methods::relay::asking::Inbox;
+use xmml_wire::methods::{self, TrafficKind};
 use xmml_wire::resolver::{LookUp, Resolver};
 use xmml_wire::wakeup::{Epoll, EventFd, Interest, Ready};
 
@@ -102,7 +102,7 @@ enum Awaited {
     /// That it is taken here, with this ticket.
     Taker(u64),
     /// That it is opened at another relay.
-    Far { link: Token, stream: StreamId, lane: Lane },
+    Far { link: Token, stream: StreamId, traffic: TrafficKind },
 }
 
 /// What a stream of a link belongs to.
@@ -125,7 +125,7 @@ enum Connection {
     /// It waits for its stream to be taken.
     Opening { wire: Wire, run: String, awaited: Awaited },
     /// A stream that came by a link waits to be taken. (There is no connection of its own.)
-    Incoming { run: String, ticket: u64, link: Token, stream: StreamId, lane: Lane },
+    Incoming { run: String, ticket: u64, link: Token, stream: StreamId, traffic: TrafficKind },
     /// An end of a stream.
     End { pipe: u64, side: usize },
     /// The owner.

@@ -11,6 +11,7 @@ use mto::routes::HOPS_MAX;
 use xmml_path::{Identity, Lane, Path, Received, Settings, Streams};
 use xmml_wire::handshake::relay_key;
 use xmml_wire::methods::relay::protocol::RELAY;
+use xmml_wire::methods::TrafficKind;
 
 /// A link to a relay, from one of site `x` that is played by hand.
 struct ByHand(Path);
@@ -40,7 +41,7 @@ impl ByHand {
     fn open(&self, stream: u64, route: &[&str]) {
         let route = route.iter().map(|site| (*site).to_owned()).collect();
         let (name, from_site, from) = ("there".into(), "x".into(), "somebody".into());
-        self.tell(&Told::Open { stream, route, name, from_site, from, class: None });
+        self.tell(&Told::Open { stream, route, name, from_site, from, traffic: TrafficKind::default() });
     }
 
     /// Why the relay refuses a stream; a failure if it gives the link up.

@@ -11,8 +11,8 @@ use crate::support::flow::Flow;
 use crate::support::{accept, await_that, in_the_middle, open_both, party_of, Pipe, Site, RUN, SECRET};
 use mto::window::{FIRST, MOST};
 use xmml_wire::methods::relay::Relay as Method;
-use xmml_wire::methods::TrafficClass;
 use xmml_wire::methods::{Listener, Method as _};
+use xmml_wire::methods::{TrafficClass, TrafficKind};
 
 /// Chains of relays of which only one listens for the others; the stream goes from the first to the last.
 fn chains() -> Vec<(&'static str, Vec<Site>)> {
@@ -464,12 +464,14 @@ fn runs_are_strictly_apart() {
     for (own, site) in [(&a, "b"), (&b, "b")] {
         let address = format!("{}/{site}/there", own.address);
         // A member of the other run asks for a name of this one: it knows only its own.
-        let dialled = Pipe(Method.connect(&address, &party_of("other", b"another secret", "x"), None).unwrap());
+        let dialled =
+            Pipe(Method.connect(&address, &party_of("other", b"another secret", "x"), TrafficKind::default()).unwrap());
         await_that("the other run is linked", || own.status().runs["other"].sites.len() == 2);
         let reason = dialled.opened().unwrap_err().to_string();
         assert!(reason.contains("there is not registered at b") || reason.contains("no way"), "{reason}");
         // It says that it belongs to this one, with its own secret.
-        let dialled = Pipe(Method.connect(&address, &party_of(RUN, b"another secret", "x"), None).unwrap());
+        let dialled =
+            Pipe(Method.connect(&address, &party_of(RUN, b"another secret", "x"), TrafficKind::default()).unwrap());
         let reason = dialled.opened().unwrap_err().to_string();
         assert!(reason.contains("proof is wrong"), "{reason}");
     }
@@ -500,7 +502,8 @@ fn one_name_in_two_runs_is_two_receivers() {
     let streams: Vec<(Pipe, Pipe)> = std::iter::zip(&runs, &listeners)
         .map(|((run, secret), listener)| {
             let address = format!("{}/a/same", site.address);
-            let here = Pipe(Method.connect(&address, &party_of(run, secret, "dialler"), None).unwrap());
+            let here =
+                Pipe(Method.connect(&address, &party_of(run, secret, "dialler"), TrafficKind::default()).unwrap());
             let there = accept(&**listener, &here);
             open_both(&here, &there);
             (here, there)

@@ -21,8 +21,8 @@ use mto::relay::{LinkTarget, Relay};
 use mto::status::Status;
 use xmml_wire::handshake::{fresh_nonce, Party, VERSIONS};
 use xmml_wire::methods::relay::Relay as Method;
-use xmml_wire::methods::TrafficClass;
 use xmml_wire::methods::{Listener, Method as _, Stream};
+use xmml_wire::methods::{TrafficClass, TrafficKind};
 use xmml_wire::wakeup::{poll_readable, poll_writable, EventFd, Polled};
 
 #[allow(unused_imports)] // as above
@@ -129,7 +129,7 @@ impl Site {
     /// A stream that somebody here opens to a name at a site. (It is open when it carries something.)
     pub fn dial(&self, from: &str, site: &str, name: &str, class: Option<TrafficClass>) -> Pipe {
         let address = format!("{}/{site}/{name}", self.address);
-        Pipe(Method.connect(&address, &party(from), class).unwrap())
+        Pipe(Method.connect(&address, &party(from), TrafficKind { class, is_protected: false }).unwrap())
     }
 
     /// A stream from somebody here to a name at a site, with its two ends.
@@ -146,7 +146,7 @@ impl Site {
         listener: &dyn Listener,
     ) -> (Pipe, Pipe) {
         let address = format!("{}/{site}/{name}", self.address);
-        let here = Pipe(Method.connect(&address, &party_of(run, secret, "dialler"), None).unwrap());
+        let here = Pipe(Method.connect(&address, &party_of(run, secret, "dialler"), TrafficKind::default()).unwrap());
         let there = accept(listener, &here);
         open_both(&here, &there);
         (here, there)

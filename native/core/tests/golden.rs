@@ -425,10 +425,13 @@ fn path_frames() -> Vec<(&'static str, PathFrame, Value)> {
     let passes_on =
         Receipt { lane: Lane::Bulk, all_before: 4160, delivered: Some(64), credit: 1_052_736, besides: vec![] };
     let both = json!({"control": receipt(&have()[0]), "bulk": receipt(&have()[1])});
-    let chunk = |purpose, length, total, offset| {
-        PathFrame::Chunk(ChunkHead { lane: Lane::Bulk, purpose, length, start: 4160, total, offset })
+    let piece = |purpose, length, total, offset, is_open| {
+        PathFrame::Chunk(ChunkHead { lane: Lane::Bulk, purpose, length, start: 4160, total, offset, is_open })
     };
+    let chunk = |purpose, length, total, offset| piece(purpose, length, total, offset, false);
     let means = |purpose: &str, length: u32, total: u64, offset: u64| json!({"frame": "chunk", "lane": "bulk", "purpose": purpose, "length": length, "start": 4160, "total": total, "offset": offset});
+    let mut means_open = means("data", 4096, 10_000, 0);
+    means_open["is_open"] = json!(true);
     let attach = |resumes| PathFrame::Attach { id: *b"sixteen bytes id", stream: 3, resumes, have: have() };
     let attaches = |resumes: bool| json!({"frame": "attach", "id": hex(b"sixteen bytes id"), "stream": 3, "resumes": resumes, "have": both});
     let refused = PathFrame::Refused { code: STREAM, reason: "there are too many paths".to_owned() };
@@ -439,6 +442,7 @@ fn path_frames() -> Vec<(&'static str, PathFrame, Value)> {
         ("path-attached", PathFrame::Attached { have: have() }, json!({"frame": "attached", "have": both})),
         ("path-chunk", chunk(Purpose::Data, 4096, 10_000, 4096), means("data", 4096, 10_000, 4096)),
         ("path-chunk-last", chunk(Purpose::Data, 1808, 10_000, 8192), means("data", 1808, 10_000, 8192)),
+        ("path-chunk-open", piece(Purpose::Data, 4096, 10_000, 0, true), means_open),
         ("path-chunk-empty", chunk(Purpose::Data, 0, 0, 0), means("data", 0, 0, 0)),
         ("path-barrier", chunk(Purpose::Barrier, 0, 0, 0), means("barrier", 0, 0, 0)),
         ("path-end", chunk(Purpose::End, 0, 0, 0), means("end", 0, 0, 0)),
@@ -488,6 +492,7 @@ fn invalid_path() -> Vec<Vector> {
         changed("path-chunk-beyond-its-message", "path-chunk", 16, &10u64.to_le_bytes()),
         changed("path-chunk-cut-elsewhere", "path-chunk", 24, &4095u64.to_le_bytes()),
         changed("path-chunk-too-long", "path-chunk", 4, &u32::MAX.to_le_bytes()),
+        changed("path-chunk-open-in-vain", "path-chunk-empty", 3, &[1]),
         changed("path-barrier-with-data", "path-barrier", 16, &[1]),
         changed("path-ranges-out-of-order", "path-receipt", 32, &20_000u64.to_le_bytes()),
         changed("path-neither-delivered-nor-come", "path-receipt-of-a-relay", 28, &[2]),

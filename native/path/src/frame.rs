@@ -22,6 +22,10 @@ pub const HEAD: usize = 8;
 /// Bytes of a chunk in front of its data, the head included.
 pub const CHUNK_HEAD: usize = 32;
 
+/// Of a message that is protected already so many bytes are encrypted all the same on an encrypted stream: what it begins with is for
+/// those who pass it on.
+pub const CLOSED: u64 = 16;
+
 /// Positions that a message takes besides those of its bytes; the first chunk of a message brings them.
 pub const OVERHEAD: u64 = 64;
 
@@ -38,6 +42,9 @@ pub const MAX_RANGES: usize = 512;
 pub const MAX_REASON: usize = 400;
 
 /// Longest body of anything but a chunk.
+/// The flag of a chunk whose bytes are not encrypted by the stream, but for the first [`CLOSED`] of the message.
+const OPEN: u16 = 1 << 8;
+
 const MAX_BODY: usize = 64 + 2 * (32 + 16 * MAX_RANGES);
 
 /// One of the two orders in which messages travel. Control goes out first, so that it never waits behind bulk.
@@ -101,6 +108,8 @@ pub struct ChunkHead {
     pub total: u64,
     /// Where in its message the data begins.
     pub offset: u64,
+    /// Whether its message is protected already, so that an encrypted stream need not encrypt the chunk ([`ChunkHead::closed`]).
+    pub is_open: bool,
 }
 
 impl ChunkHead {
@@ -110,6 +119,15 @@ impl ChunkHead {
         match self.offset {
             0 => self.start..data + bytes,
             _ => data..data + bytes,
+        }
+    }
+
+    /// Of its data so many bytes, the first, belong to what an encrypted stream encrypts.
+    pub fn closed(&self) -> u64 {
+        match (self.is_open, self.offset) {
+            (false, _) => u64::from(self.length),
+            (true, 0) => CLOSED.min(u64::from(self.length)),
+            (true, _) => 0,
         }
     }
 
@@ -124,7 +142,7 @@ impl ChunkHead {
         bytes[..HEAD].copy_from_slice(&head(
             CHUNK,
             self.lane as u8,
-            self.purpose as u16,
+            self.purpose as u16 | if self.is_open { OPEN } else { 0 },
             CHUNK_HEAD - HEAD + self.length as usize,
         ));
         bytes[8..16].copy_from_slice(&self.start.to_le_bytes());
@@ -139,11 +157,12 @@ impl ChunkHead {
         let length = head.length - (CHUNK_HEAD - HEAD) as u32;
         let chunk = ChunkHead {
             lane: Lane::from_code(head.lane)?,
-            purpose: Purpose::from_code(head.flags)?,
+            purpose: Purpose::from_code(head.flags & !OPEN)?,
             length,
             start,
             total,
             offset,
+            is_open: head.flags & OPEN != 0,
         };
         chunk.check()?;
         Ok(chunk)
@@ -164,6 +183,9 @@ impl ChunkHead {
         }
         if self.purpose != Purpose::Data && self.total != 0 {
             return Err(descriptor_error("a barrier or an end with data"));
+        }
+        if self.is_open && self.closed() == u64::from(self.length) {
+            return Err(descriptor_error("an open chunk with nothing that is open"));
         }
         Ok(())
     }

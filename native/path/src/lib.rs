@@ -70,7 +70,7 @@ pub use credentials::{Credentials, Fingerprint, OutOfTime, Tls};
 pub use driver::State;
 pub use exchange::{cycle, gather, gather_again, scatter, Cycle};
 pub use forwarding::relay;
-pub use frame::Lane;
+pub use frame::{Lane, CLOSED};
 pub use identity::Identity;
 pub use listener::Listener;
 pub use path::{Path, Received, Stats, Ticket};

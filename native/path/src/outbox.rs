@@ -6,7 +6,7 @@ use std::ops::Range;
 use xmml_wire::buffer::{Buffer, BufferPool, OutOfMemory};
 use xmml_wire::error::NotPassedOn;
 
-use super::frame::{ChunkHead, Lane, Purpose, Receipt, GRAIN, OVERHEAD};
+use super::frame::{ChunkHead, Lane, Purpose, Receipt, CLOSED, GRAIN, OVERHEAD};
 use super::ranges::Ranges;
 
 /// So many messages may have come to a program that passes them on and not be delivered: of each its length is kept.
@@ -19,6 +19,8 @@ struct Queued {
     start: u64,
     purpose: Purpose,
     total: u64,
+    /// Its program has protected it.
+    is_protected: bool,
     /// Its bytes from `kept_from` on; those before have arrived.
     payload: Buffer,
     kept_from: u64,
@@ -68,8 +70,9 @@ impl Outbox {
     }
 
     /// Puts a message behind all others; returns the position behind it: when [`Outbox::delivered_before`] comes to it, it is delivered.
-    pub fn push(&mut self, purpose: Purpose, payload: Buffer) -> u64 {
-        let message = Queued { start: self.end, purpose, total: payload.len() as u64, payload, kept_from: 0 };
+    pub fn push(&mut self, purpose: Purpose, payload: Buffer, is_protected: bool) -> u64 {
+        let total = payload.len() as u64;
+        let message = Queued { start: self.end, purpose, total, is_protected, payload, kept_from: 0 };
         self.end = message.end();
         self.messages.push_back(message);
         self.end
@@ -176,6 +179,7 @@ impl Outbox {
             start: message.start,
             total: message.total,
             offset,
+            is_open: message.is_protected && length > CLOSED,
         };
         let at = (offset - message.kept_from) as usize;
         (head, message.payload.slice(at..at + length as usize))

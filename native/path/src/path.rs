@@ -216,6 +216,24 @@ impl Path {
         Ok(Ticket { lane, end })
     }
 
+    /// As [`Path::post`], for a message that whoever takes it in the end can tell from any other: whoever made it has encrypted and
+    /// authenticated it. On an encrypted path its first [`crate::CLOSED`] bytes are encrypted again, and where the others belong; these go as
+    /// they are, so that nobody encrypts them twice.
+    ///
+    /// # Errors
+    /// As of [`Path::post`].
+    pub fn post_protected(&self, lane: Lane, message: impl Into<Buffer>) -> Result<Ticket> {
+        if !self.is_encrypted() {
+            return self.post(lane, message);
+        }
+        if let State::Failed(error) = self.state() {
+            return Err(error);
+        }
+        let end = self.shared.session().send_protected(lane, message.into()).ok_or_else(finished)?;
+        self.shared.pump();
+        Ok(Ticket { lane, end })
+    }
+
     /// Sends what was queued, as far as the streams take it; the rest follows when they do.
     pub fn send_queued(&self) {
         self.shared.pump();

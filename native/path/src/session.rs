@@ -17,17 +17,24 @@ pub struct Outgoing {
     pub head: Vec<u8>,
     /// The data of a chunk.
     pub payload: Buffer,
+    /// Of the data so many bytes, the first, belong to what an encrypted stream encrypts.
+    pub closed: usize,
 }
 
 impl Outgoing {
     /// A frame without data.
     pub fn of(frame: &PathFrame) -> Outgoing {
-        Outgoing { head: frame.encode(), payload: Buffer::empty() }
+        Outgoing { head: frame.encode(), payload: Buffer::empty(), closed: 0 }
     }
 
     /// Bytes on the wire.
     pub fn len(&self) -> usize {
         self.head.len() + self.payload.len()
+    }
+
+    /// Bytes that an encrypted stream encrypts.
+    pub fn closed_len(&self) -> usize {
+        self.head.len() + self.closed
     }
 
     /// Whether it has no bytes; no frame has none.
@@ -140,7 +147,16 @@ impl Session {
 
     /// Queues a message; the position behind it on its lane. `None`: this end has finished.
     pub fn send(&mut self, lane: Lane, payload: Buffer) -> Option<u64> {
-        (!self.finished[lane as usize]).then(|| self.outbox_mut(lane).push(Purpose::Data, payload))
+        self.send_message(lane, payload, false)
+    }
+
+    /// The same for a message that is protected already.
+    pub fn send_protected(&mut self, lane: Lane, payload: Buffer) -> Option<u64> {
+        self.send_message(lane, payload, true)
+    }
+
+    fn send_message(&mut self, lane: Lane, payload: Buffer, is_protected: bool) -> Option<u64> {
+        (!self.finished[lane as usize]).then(|| self.outbox_mut(lane).push(Purpose::Data, payload, is_protected))
     }
 
     /// Tells the other end that this one has come to a barrier; which it is, from 1. `None`: this end has finished.
@@ -148,7 +164,7 @@ impl Session {
         if self.is_finished() {
             return None;
         }
-        self.outbox_mut(Lane::Bulk).push(Purpose::Barrier, Buffer::empty());
+        self.outbox_mut(Lane::Bulk).push(Purpose::Barrier, Buffer::empty(), false);
         self.barriers += 1;
         Some(self.barriers)
     }
@@ -157,7 +173,7 @@ impl Session {
     pub fn finish(&mut self) {
         for lane in Lane::ALL {
             if !std::mem::replace(&mut self.finished[lane as usize], true) {
-                self.outbox_mut(lane).push(Purpose::End, Buffer::empty());
+                self.outbox_mut(lane).push(Purpose::End, Buffer::empty(), false);
             }
         }
     }
@@ -308,7 +324,7 @@ impl Session {
             Some((lane, last)) if *lane == head.lane && last.end == range.start => last.end = range.end,
             _ => taken.push_back((head.lane, range)),
         }
-        Some(Outgoing { head: head.encode().to_vec(), payload })
+        Some(Outgoing { head: head.encode().to_vec(), payload, closed: head.closed() as usize })
     }
 
     /// Whether a stream would find something to send.

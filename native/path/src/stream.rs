@@ -60,6 +60,8 @@ pub struct StreamIo {
     to: usize,
     /// The chunk that is being read, and how much of it has come.
     chunk: Option<(ChunkHead, u64)>,
+    /// The stream is encrypted; open chunks are not.
+    is_encrypted: bool,
     out: VecDeque<Outgoing>,
     /// Bytes of the first frame that are out already.
     written: usize,
@@ -97,6 +99,7 @@ impl Stream {
             from: 0,
             to: rest.len(),
             chunk: None,
+            is_encrypted: wire.clear().is_some(),
             out: VecDeque::new(),
             written: 0,
             is_attached: false,
@@ -262,6 +265,8 @@ impl StreamIo {
                     self.chunk = None;
                 } else if self.from == self.to {
                     return Ok(None);
+                } else if at >= self.closed(&chunk) {
+                    return Err("it goes on in the middle of an open chunk".to_owned());
                 } else {
                     self.take_staged(&chunk, at, session);
                 }
@@ -287,9 +292,19 @@ impl StreamIo {
         }
     }
 
+    /// Of the data of a chunk so many bytes, the first, come as everything else does; the others come open.
+    fn closed(&self, chunk: &ChunkHead) -> u64 {
+        if self.is_encrypted {
+            chunk.closed()
+        } else {
+            u64::from(chunk.length)
+        }
+    }
+
     /// Puts staged bytes of a chunk where they belong.
     fn take_staged(&mut self, chunk: &ChunkHead, at: u64, session: &Mutex<Session>) {
-        let staged = &self.staging[self.from..self.to];
+        let closed = usize::try_from(self.closed(chunk) - at).unwrap_or(usize::MAX);
+        let staged = &self.staging[self.from..self.to.min(self.from.saturating_add(closed))];
         let place = lock(session).place(chunk, at);
         let count = match place {
             Place::Busy => {
@@ -313,7 +328,11 @@ impl StreamIo {
         let mut limit = STAGING;
         if let (Some((chunk, at)), Some(session)) = (self.chunk, session) {
             // Nothing is staged while a chunk is under way, else it would have been taken.
-            let left = u64::from(chunk.length) - at;
+            let closed = self.closed(&chunk);
+            if at >= closed {
+                return self.fill_open(wire, &chunk, at, session);
+            }
+            let left = closed - at;
             if left >= DIRECT_FROM {
                 let place = lock(session).place(&chunk, at);
                 match place {
@@ -345,6 +364,36 @@ impl StreamIo {
         let count = wire.read(&mut self.staging[self.to..end])?;
         let asked = end - self.to;
         self.to += count;
+        Ok((count, asked))
+    }
+
+    /// Reads once of the open bytes of a chunk. No byte behind them may be taken: it is encrypted.
+    fn fill_open(
+        &mut self,
+        wire: &dyn Wire,
+        chunk: &ChunkHead,
+        at: u64,
+        session: &Mutex<Session>,
+    ) -> io::Result<(usize, usize)> {
+        let Some(clear) = wire.clear() else { return Err(io::ErrorKind::Unsupported.into()) };
+        let place = lock(session).place(chunk, at);
+        let (count, asked) = match place {
+            Place::Busy => {
+                std::thread::yield_now();
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            Place::Into(mut part) => {
+                let asked = part.bytes().len();
+                let read = clear.read(part.bytes());
+                lock(session).filled(chunk.lane, part, *read.as_ref().unwrap_or(&0));
+                (read?, asked)
+            }
+            Place::Known(len) => {
+                let asked = self.staging.len().min(usize::try_from(len).unwrap_or(usize::MAX));
+                (clear.read(&mut self.staging[..asked])?, asked)
+            }
+        };
+        self.chunk = Some((*chunk, at + count as u64));
         Ok((count, asked))
     }
 
@@ -397,6 +446,16 @@ impl StreamIo {
 
     /// Writes once what comes next: data that need no copy, or everything in front of them.
     fn put(&mut self, wire: &Arc<dyn Wire>) -> io::Result<usize> {
+        if let Some(first) = self.out.front().filter(|first| self.is_open(first)) {
+            if let Some(clear) = wire.clear() {
+                let (head, payload) = (&first.head[..], &first.payload[..]);
+                let (closed, open) = payload.split_at(first.closed);
+                let left = |piece: &'_ [u8], before: usize| self.written.saturating_sub(before).min(piece.len());
+                let closed = &closed[left(closed, head.len())..];
+                let open = &open[left(open, first.closed_len())..];
+                return clear.write(&[IoSlice::new(&head[left(head, 0)..]), IoSlice::new(closed)], open);
+            }
+        }
         if let Some(first) = self.out.front() {
             let from = self.written.checked_sub(first.head.len());
             if let Some(from) = from.filter(|from| self.uncopied.takes(&first.payload, *from)) {
@@ -416,6 +475,9 @@ impl StreamIo {
         let mut skip = self.written;
         let mut pieces = Vec::with_capacity(2 * self.out.len().min(PIECES));
         for frame in self.out.iter().take(PIECES / 2) {
+            if self.is_open(frame) {
+                break; // it is written by itself
+            }
             for is_data in [false, true] {
                 if is_data && !pieces.is_empty() && self.uncopied.takes(&frame.payload, 0) {
                     return (pieces, true);
@@ -429,6 +491,11 @@ impl StreamIo {
             }
         }
         (pieces, false)
+    }
+
+    /// Whether a part of a frame is not encrypted though the stream is.
+    fn is_open(&self, frame: &Outgoing) -> bool {
+        self.is_encrypted && frame.closed < frame.payload.len()
     }
 
     fn advance(&mut self, count: usize) {

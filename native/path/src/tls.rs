@@ -1,4 +1,7 @@
 //! TLS 1.3 on a stream. Nothing here waits: what the socket does not take is kept and goes first the next time.
+//!
+//! Between two records of TLS there may be bytes that need no encryption ([`Clear`]). The record in front of them says how many they are,
+//! so that whoever adds or removes one has the next record not be one, which ends the stream.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::RawFd;
@@ -8,7 +11,7 @@ use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, CertificateError, Connection};
 
 use xmml_wire::lock::lock;
-use xmml_wire::methods::Stream as Wire;
+use xmml_wire::methods::{Clear, Stream as Wire};
 
 use super::credentials::{Fingerprint, Tls, SERVER};
 
@@ -20,6 +23,9 @@ const AHEAD: usize = 256 * 1024;
 
 /// The same while the two ends have not come to terms: a stranger costs no more memory than this.
 const READ_OF_STRANGERS: usize = 4 * 1024;
+
+/// Bytes of a record of TLS in front of its content: the last two say how much follows.
+const RECORD_HEAD: usize = 5;
 
 /// The label under which the channel is taken out of TLS (RFC 5705).
 const CHANNEL: &[u8] = b"EXPORTER-xmml-channel";
@@ -39,6 +45,13 @@ struct TlsState {
     staging: Box<[u8]>,
     from: usize,
     to: usize,
+    /// The record that is being handed to TLS.
+    record: RecordLength,
+    /// Encrypted, and to go out in front of open bytes; so many of them are out.
+    before_open: Vec<u8>,
+    out: usize,
+    /// So many open bytes go out before anything that is encrypted from now on.
+    open: usize,
     /// The last read of the socket got less than it asked for: more is told by the descriptor.
     is_drained: bool,
     /// The other end has closed its direction.
@@ -79,7 +92,19 @@ impl TlsWire {
     fn over(socket: Box<dyn Wire>, mut connection: Connection, mine: Fingerprint, dialled: bool) -> TlsWire {
         connection.set_buffer_limit(Some(AHEAD));
         let staging = vec![0; READ].into_boxed_slice();
-        let state = TlsState { connection, staging, from: 0, to: 0, is_drained: false, is_at_end: false, received: 0 };
+        let state = TlsState {
+            connection,
+            staging,
+            from: 0,
+            to: 0,
+            record: RecordLength::default(),
+            before_open: Vec::new(),
+            out: 0,
+            open: 0,
+            is_drained: false,
+            is_at_end: false,
+            received: 0,
+        };
         TlsWire { socket, mine, dialled, state: Mutex::new(state) }
     }
 
@@ -90,6 +115,34 @@ impl TlsWire {
 
     fn state(&self) -> MutexGuard<'_, TlsState> {
         lock(&self.state)
+    }
+}
+
+/// Where the record of TLS that is under way ends: what stands behind it may be open.
+#[derive(Default)]
+struct RecordLength {
+    head: [u8; RECORD_HEAD],
+    known: usize,
+    left: usize,
+}
+
+impl RecordLength {
+    /// How many of these bytes belong to the record that is under way, or begins with them.
+    fn pass(&mut self, bytes: &[u8]) -> usize {
+        let mut passed = 0;
+        if self.left == 0 {
+            passed = bytes.len().min(RECORD_HEAD - self.known);
+            self.head[self.known..self.known + passed].copy_from_slice(&bytes[..passed]);
+            self.known += passed;
+            if self.known < RECORD_HEAD {
+                return passed;
+            }
+            let [.., high, low] = self.head;
+            (self.known, self.left) = (0, usize::from(u16::from_be_bytes([high, low])));
+        }
+        let rest = self.left.min(bytes.len() - passed);
+        self.left -= rest;
+        passed + rest
     }
 }
 
@@ -113,6 +166,9 @@ impl Write for Socket<'_> {
 impl TlsState {
     /// Writes what is encrypted; `WouldBlock` while the socket does not take all of it.
     fn flush(&mut self, socket: &dyn Wire) -> io::Result<()> {
+        if self.open > 0 {
+            return Ok(()); // nothing may come between the record that announces open bytes and these
+        }
         while self.connection.wants_write() {
             match self.connection.write_tls(&mut Socket(socket)) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -127,9 +183,11 @@ impl TlsState {
     /// Decrypts what has been read.
     fn decrypt(&mut self, socket: &dyn Wire) -> io::Result<()> {
         while self.from < self.to {
-            let mut staged = &self.staging[self.from..self.to];
-            let count = self.connection.read_tls(&mut staged)?;
-            self.from += count;
+            let end = self.from + self.record.pass(&self.staging[self.from..self.to]);
+            while self.from < end {
+                let mut staged = &self.staging[self.from..end];
+                self.from += self.connection.read_tls(&mut staged)?;
+            }
             match self.connection.process_new_packets() {
                 Ok(status) if status.plaintext_bytes_to_read() > 0 => return Ok(()),
                 Ok(_) => {}
@@ -219,6 +277,10 @@ impl Wire for TlsWire {
         state.connection.export_keying_material([0; 32], CHANNEL, Some(&both)).map(Some).map_err(io::Error::other)
     }
 
+    fn clear(&self) -> Option<&dyn Clear> {
+        Some(self)
+    }
+
     fn can_fall_silent(&self) -> bool {
         self.socket.can_fall_silent()
     }
@@ -226,6 +288,73 @@ impl Wire for TlsWire {
     fn shut(&self) {
         self.socket.shut();
     }
+}
+
+impl Clear for TlsWire {
+    fn write(&self, closed: &[IoSlice<'_>], open: &[u8]) -> io::Result<usize> {
+        let mut state = self.state();
+        let state = &mut *state;
+        let wanted: usize = closed.iter().map(|part| part.len()).sum();
+        if wanted > 0 {
+            state.flush(&*self.socket)?;
+            let count = state.connection.writer().write_vectored(closed)?;
+            if count < wanted {
+                would_block_is_fine(state.flush(&*self.socket))?;
+                return if count == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) };
+            }
+            while state.connection.wants_write() {
+                state.connection.write_tls(&mut state.before_open)?;
+            }
+            state.open = open.len();
+        }
+        match state.write_open(&*self.socket, open) {
+            Ok(count) => Ok(wanted + count),
+            // What announces the open bytes is taken; these are offered again.
+            Err(error) if wanted > 0 && is_for_now(&error) => Ok(wanted),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn read(&self, into: &mut [u8]) -> io::Result<usize> {
+        let mut state = self.state();
+        if state.from < state.to {
+            let count = into.len().min(state.to - state.from);
+            into[..count].copy_from_slice(&state.staging[state.from..state.from + count]);
+            state.from += count;
+            return Ok(count);
+        }
+        let count = self.socket.read(into)?;
+        state.is_drained = count < into.len();
+        state.received += count as u64;
+        Ok(count)
+    }
+}
+
+impl TlsState {
+    /// Writes what announces open bytes, and of these as many as there is room for.
+    fn write_open(&mut self, socket: &dyn Wire, open: &[u8]) -> io::Result<usize> {
+        loop {
+            let before = &self.before_open[self.out..];
+            let written = socket.write(&[IoSlice::new(before), IoSlice::new(open)])?;
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            let opened = written.saturating_sub(before.len());
+            self.out += written - opened;
+            if self.out == self.before_open.len() {
+                self.before_open.clear();
+                self.out = 0;
+            }
+            if opened > 0 {
+                self.open -= opened;
+                return Ok(opened);
+            }
+        }
+    }
+}
+
+fn is_for_now(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
 /// What is not out goes the next time; a socket that is not connected yet takes nothing either.

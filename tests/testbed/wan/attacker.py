@@ -214,6 +214,7 @@ class InTheMiddle:
         attacks: Mapping[str, Attacks],
         *,
         role: int = DATA,
+        flips_at: int | None = None,
     ) -> None:
         """Begin to listen.
 
@@ -223,7 +224,10 @@ class InTheMiddle:
             attacks: what is done to connections, by the name of the end that gets values, or the one that dials the
                 coordinator.
             role: the connections that are attacked.
+            flips_at: of each connection, whatever passes on it, a bit of this byte of who dials is changed, and nothing
+                else.
         """
+        self._flips_at = flips_at
         self._target, self._attacks, self._role = target, dict(attacks), role
         self._machine = machine
         #: By name, how many connections have been attacked.
@@ -274,6 +278,9 @@ class InTheMiddle:
         _shut(conversation.ends[end])
 
     def _attacked(self, conversation: _Conversation, end: int) -> Iterator[bytes]:
+        if self._flips_at is not None:
+            yield from _with_a_bit_flipped(conversation.ends[end], self._flips_at if end == 0 else None)
+            return
         parts = conversation.parts(end)
         for part in parts:
             self._recognise(conversation, end, part)
@@ -299,6 +306,14 @@ class InTheMiddle:
                     self.attacked[name] += 1
             conversation.is_protected = body[_PROTECTION] == 1
             conversation.dialler = end
+
+
+def _with_a_bit_flipped(end: socket.socket, flips_at: int | None) -> Iterator[bytes]:
+    at = 0
+    while came := end.recv(1 << 16):
+        is_here = flips_at is not None and at <= flips_at < at + len(came)
+        yield _flipped(came, flips_at - at) if is_here and flips_at is not None else came
+        at += len(came)
 
 
 def _names(hello: bytes) -> tuple[str, str]:

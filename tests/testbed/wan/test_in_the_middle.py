@@ -26,7 +26,7 @@ from model_runs import environment
 from relayed import RelayAt
 from small_models import HEAD
 from waiting import wait_until
-from wan import Site, Wan, why_not
+from wan import PlacedSite, Site, Wan, why_not
 
 pytestmark = [
     pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
@@ -164,7 +164,9 @@ class AttackedOverRelays:
     the streams that it carries, and passes on what it likes.
     """
 
-    def __init__(self, wan: Wan, folder: Path, values: Mapping[str, Attacks]) -> None:
+    def __init__(self, wan: Wan, folder: Path, values: Mapping[str, Attacks], link_flips_at: int | None = None) -> None:
+        """Start it; of the bytes that the relay at `here` sends on each TCP stream of its link to the other one, the
+        one of this number may have a bit changed."""
         here, there, between = (wan[name] for name in SITES)
         self.folder = folder / "run"
         secret = folder / "run.secret"
@@ -173,7 +175,7 @@ class AttackedOverRelays:
         self._parts = ExitStack()
         relays = {}
         for site in (there, here):
-            links = [relays["there"].address] if site is here else []
+            links = [self._way_to(relays["there"].address, between, link_flips_at)] if site is here else []
             relays[site.name] = relay = RelayAt(site, secret, links, folder)
             self._parts.callback(relay.kill)
         relays["here"].await_sites("there")
@@ -199,6 +201,12 @@ class AttackedOverRelays:
         known = partial(relays["here"].status)
         wait_until(lambda: "coordinator" in known()["runs"][relayed.RUN]["names"], "the coordinator is there")
         self.by_hand = {name: subprocess.Popen([folder / f"{name}.sh"], **output) for name in values}
+
+    def _way_to(self, address: str, between: PlacedSite, flips_at: int | None) -> str:
+        host, _, port = address.partition(":")
+        middle = InTheMiddle(between.login, lambda: (host, int(port)), {}, flips_at=flips_at)
+        self._parts.callback(middle.close)
+        return f"{between.address}:{middle.port}" if flips_at is not None else address
 
     def ended(self) -> Ended:
         """Wait for its end."""
@@ -331,6 +339,15 @@ def test_a_run_through_a_relay_that_always_lies_fails_and_says_why(wan: Wan, tmp
     run = AttackedOverRelays(wan, tmp_path, {"receiver": attacks}).ended()
     assert run.status == 4, run.said
     assert why in run.said
+
+
+def test_values_that_are_changed_on_a_link_of_relays_where_they_pass_beside_tls_are_sent_again(
+    wan: Wan, tmp_path: Path
+) -> None:
+    run = AttackedOverRelays(wan, tmp_path, {"receiver": Attacks()}, link_flips_at=200_000).ended()
+    assert run.status == 0, run.said
+    assert run.output("receiver") == RIGHT
+    assert any(NOT_WHAT_WAS_SENT in warning for warning in run.warnings("receiver"))
 
 
 def test_values_of_two_runs_that_are_put_in_the_place_of_each_other_are_sent_again(wan: Wan, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ use xmml_wire::frame::{encode_alive, Frame};
 use xmml_wire::handshake::{Party, Role};
 use xmml_wire::liveness::backoff::{limit_from_environment, Backoff};
 use xmml_wire::methods;
-use xmml_wire::methods::TrafficClass;
+use xmml_wire::methods::TrafficKind;
 use xmml_wire::private_file;
 use xmml_wire::wakeup::{poll_readable, poll_writable, Polled};
 
@@ -225,7 +225,7 @@ fn connect_to(
     let unknown = || NoConnection::Refused("this release of xmml does not know this method".to_owned());
     let method = methods::by_name(&address.method).ok_or_else(unknown)?;
     let me = Party::new(secret, &address.run, name).map_err(refused)?;
-    let stream = method.connect(&address.address, &me, Some(TrafficClass::Control)).map_err(broken)?;
+    let stream = method.connect(&address.address, &me, TrafficKind::CONTROL).map_err(broken)?;
     let began = Instant::now();
     let mut authentication =
         Authentication::dial(stream, me, Role::Control, "coordinator", Protection::BeyondHost).map_err(refused)?;

@@ -73,7 +73,9 @@ fn attached(address: &str, path: u8) -> TcpStream {
 }
 
 fn chunk(start: u64, total: u64, offset: u64, length: u32) -> Vec<u8> {
-    ChunkHead { lane: Lane::Bulk, purpose: Purpose::Data, length, start, total, offset }.encode().to_vec()
+    ChunkHead { lane: Lane::Bulk, purpose: Purpose::Data, length, start, total, offset, is_open: false }
+        .encode()
+        .to_vec()
 }
 
 #[test]
@@ -236,6 +238,7 @@ fn every_frame_is_read_as_it_was_written_and_none_with_a_byte_less() {
             start: 640,
             total: 0,
             offset: 0,
+            is_open: false,
         }),
         PathFrame::Receipt(receipt),
         PathFrame::Alive,

@@ -356,7 +356,7 @@ fn a_sender_waits_when_a_relay_has_a_million_messages_and_brings_none_through() 
     let mut first = 0;
     for number in 0..MOST_UNDELIVERED {
         assert!(outbox.has_room(1), "after {number} messages");
-        let end = outbox.push(Purpose::Data, Buffer::empty());
+        let end = outbox.push(Purpose::Data, Buffer::empty(), false);
         first = if number == 0 { end } else { first };
         while outbox.cut(GRAIN).is_some() {}
         outbox.receipted(&receipt(end, 0)).unwrap();
@@ -488,6 +488,7 @@ fn what_cannot_be_is_refused() {
         start,
         total,
         offset,
+        is_open: false,
     };
     let mut session = end();
     session.begin(&chunk(0, 100, 0, 100)).unwrap();

@@ -40,6 +40,22 @@ pub enum TrafficClass {
     Bulk,
 }
 
+/// What travels on a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrafficKind {
+    /// Of conduits of this class; `None`: of none.
+    #[serde(default)]
+    pub class: Option<TrafficClass>,
+    /// It is [protected](crate::protection) from one end to the other, so that who carries it need not protect it again.
+    #[serde(default)]
+    pub is_protected: bool,
+}
+
+impl TrafficKind {
+    /// Of a connection to the coordinator.
+    pub const CONTROL: TrafficKind = TrafficKind { class: Some(TrafficClass::Control), is_protected: true };
+}
+
 /// One way of reaching a receiver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Descriptor {
@@ -140,8 +156,8 @@ pub trait Method: Send + Sync {
     /// Whether a process at `here` can reach one at `there` by this descriptor, as far as can be known without trying; else why not.
     fn probe(&self, descriptor: &Descriptor, there: &Place, here: &Place) -> std::result::Result<(), String>;
 
-    /// Begins to connect on behalf of `me`, for conduits of this class; never waits. Failure may only show when the stream is used.
-    fn connect(&self, address: &str, me: &Party, class: Option<TrafficClass>) -> io::Result<Box<dyn Stream>>;
+    /// Begins to connect on behalf of `me`; never waits. Failure may only show when the stream is used.
+    fn connect(&self, address: &str, me: &Party, traffic: TrafficKind) -> io::Result<Box<dyn Stream>>;
 }
 
 /// Accepts connections. Its descriptor is readable while some wait.
@@ -223,6 +239,28 @@ pub trait Stream: Send + Sync {
     fn memory(&self) -> Option<&dyn Memory> {
         None
     }
+
+    /// How bytes pass an encrypted stream without being encrypted by it. `None`: it does not encrypt.
+    fn clear(&self) -> Option<&dyn Clear> {
+        None
+    }
+}
+
+/// What a stream that encrypts offers for bytes that need it not, since who sends them has protected them already. Where they stand among
+/// the others, and how many they are, nobody on the way can change; the bytes themselves they can.
+pub trait Clear: Send + Sync {
+    /// Encrypts `closed` and writes it with `open`, which goes behind it as it is; returns how many bytes were taken of both together. Nothing
+    /// else may be written until all of `open` is taken.
+    ///
+    /// # Errors
+    /// As of a write.
+    fn write(&self, closed: &[IoSlice<'_>], open: &[u8]) -> io::Result<usize>;
+
+    /// Reads bytes that the other end has written as they are. They follow upon the last that was read of what was encrypted.
+    ///
+    /// # Errors
+    /// As of a read.
+    fn read(&self, into: &mut [u8]) -> io::Result<usize>;
 }
 
 /// What memory adds to a stream: looking costs no system call, a payload may be lent instead of written, and the descriptor becomes

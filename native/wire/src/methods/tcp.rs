@@ -14,7 +14,7 @@ use super::dialled::DialledStream;
 use super::socket::{self, SocketStream};
 use super::{Descriptor, Listener, Method, Place, Stream};
 use crate::handshake::Party;
-use crate::methods::TrafficClass;
+use crate::methods::TrafficKind;
 
 /// The method `tcp`.
 pub struct Tcp;
@@ -60,7 +60,7 @@ impl Method for Tcp {
         Ok(())
     }
 
-    fn connect(&self, address: &str, _me: &Party, _class: Option<TrafficClass>) -> io::Result<Box<dyn Stream>> {
+    fn connect(&self, address: &str, _me: &Party, _traffic: TrafficKind) -> io::Result<Box<dyn Stream>> {
         dial(&resolve(address)?, address)
     }
 }

@@ -11,7 +11,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use super::socket::{self, SocketStream};
 use super::{Descriptor, Listener, Method, Place, Stream};
 use crate::handshake::Party;
-use crate::methods::TrafficClass;
+use crate::methods::TrafficKind;
 
 /// Longest abstract name: `sun_path` less its leading zero byte.
 const NAME_LIMIT: usize = 107;
@@ -39,7 +39,7 @@ impl Method for Unix {
         probe(there, here)
     }
 
-    fn connect(&self, address: &str, _me: &Party, _class: Option<TrafficClass>) -> io::Result<Box<dyn Stream>> {
+    fn connect(&self, address: &str, _me: &Party, _traffic: TrafficKind) -> io::Result<Box<dyn Stream>> {
         let socket = connect(address)?;
         enlarge(&socket);
         Ok(Box::new(SocketStream::new(socket, format!("unix:{address}"))?))
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn names_that_are_not_abstract_are_refused() {
-        assert!(Unix.connect("/tmp/socket", &nobody(), None).is_err());
-        assert!(Unix.connect("@", &nobody(), None).is_err());
+        assert!(Unix.connect("/tmp/socket", &nobody(), TrafficKind::default()).is_err());
+        assert!(Unix.connect("@", &nobody(), TrafficKind::default()).is_err());
     }
 }

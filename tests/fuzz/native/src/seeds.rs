@@ -61,7 +61,7 @@ fn path_seeds() -> Vec<Vec<u8>> {
         |lane| Receipt { lane, all_before: 0, delivered: None, credit: 1 << 16, besides: vec![4096..8192, 9000..9001] };
     let have = [receipt(Lane::Control), receipt(Lane::Bulk)];
     let chunk = |start, total, offset, length| {
-        let head = ChunkHead { lane: Lane::Bulk, purpose: Purpose::Data, length, start, total, offset };
+        let head = ChunkHead { lane: Lane::Bulk, purpose: Purpose::Data, length, start, total, offset, is_open: false };
         [&head.encode()[..], &vec![5; length as usize]].concat()
     };
     vec![
@@ -90,7 +90,7 @@ fn link_seed() -> Vec<u8> {
             name: "n".into(),
             from_site: "a".into(),
             from: "m".into(),
-            class: None,
+            traffic: xmml_wire::methods::TrafficKind::default(),
         }),
         link_frame::told(&Told::Credit { stream: 1, bytes: 1 << 20 }),
         link_frame::data(1, b"hello"),

@@ -3,9 +3,10 @@
 use std::time::Instant;
 
 use xmml_wire::connection::authentication::Authentication;
+use xmml_wire::connection::authentication::Protection;
 use xmml_wire::error::explained;
 use xmml_wire::handshake::Role;
-use xmml_wire::methods::{self, Stream};
+use xmml_wire::methods::{self, Stream, TrafficKind};
 use xmml_wire::wakeup::Interest;
 
 use crate::control::ToCoordinator;
@@ -36,11 +37,12 @@ impl IoThread {
                 return;
             };
             let Link { peer, class, protection, .. } = &state.links[link];
-            let (peer, class, protection) = (peer.clone(), *class, *protection);
+            let (peer, protection) = (peer.clone(), *protection);
+            let traffic = TrafficKind { class: *class, is_protected: protection != Protection::Never };
             drop(state);
             let Some(method) = methods::by_name(candidate.method) else { continue };
             let dialled = self.runtime.party().map_err(|error| error.to_string()).and_then(|me| {
-                let stream = method.connect(&candidate.address, &me, class).map_err(|error| explained(&error))?;
+                let stream = method.connect(&candidate.address, &me, traffic).map_err(|error| explained(&error))?;
                 if let Some(bytes) = candidate.buffer {
                     methods::socket::hold(&*stream, bytes).map_err(|error| explained(&error))?;
                 }

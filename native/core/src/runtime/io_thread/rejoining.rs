@@ -12,8 +12,7 @@ use xmml_wire::frame::Limits;
 use xmml_wire::handshake::Role;
 use xmml_wire::liveness::backoff::Backoff;
 use xmml_wire::liveness::fruitless::Fruitless;
-use xmml_wire::methods::TrafficClass;
-use xmml_wire::methods::{self, Stream};
+use xmml_wire::methods::{self, Stream, TrafficKind};
 use xmml_wire::wakeup::Interest;
 
 use crate::control::{Again, ToCoordinator};
@@ -168,7 +167,7 @@ impl IoThread {
             rejoining.next += 1;
             let Some(method) = methods::by_name(&address.method) else { continue };
             let dialled = self.runtime.party().map_err(|error| error.to_string()).and_then(|me| {
-                let stream = method.connect(&address.address, &me, Some(TrafficClass::Control));
+                let stream = method.connect(&address.address, &me, TrafficKind::CONTROL);
                 let stream = stream.map_err(|error| explained(&error))?;
                 Authentication::dial(stream, me, Role::Control, "coordinator", Protection::BeyondHost)
                     .map_err(|error| error.to_string())

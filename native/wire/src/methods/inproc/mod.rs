@@ -21,7 +21,7 @@ use crate::wakeup::EventFd;
 use self::pipe::Pipe;
 use super::{Descriptor, LentPlace, Listener, Memory, Method, Place, Stream};
 use crate::handshake::Party;
-use crate::methods::TrafficClass;
+use crate::methods::TrafficKind;
 
 /// Payloads of this size and more are handed over instead of copied through the queue.
 const LENT_FROM: usize = 4 * 1024;
@@ -81,7 +81,7 @@ impl Method for Inproc {
         }
     }
 
-    fn connect(&self, address: &str, _me: &Party, _class: Option<TrafficClass>) -> io::Result<Box<dyn Stream>> {
+    fn connect(&self, address: &str, _me: &Party, _traffic: TrafficKind) -> io::Result<Box<dyn Stream>> {
         let registry = Registry::here()?;
         let door = registry.number(address).and_then(|number| lock(&registry.doors).get(&number).cloned());
         let door = door.ok_or_else(|| {
@@ -255,11 +255,11 @@ mod tests {
         let elsewhere = format!("00{}", &address[2..]);
         let reason = Inproc.probe(&descriptor(&elsewhere), &here, &here).unwrap_err();
         assert!(reason.contains("different processes"), "{reason}");
-        assert!(Inproc.connect(&elsewhere, &nobody(), None).is_err());
-        assert!(Inproc.connect(&address, &nobody(), None).is_ok());
+        assert!(Inproc.connect(&elsewhere, &nobody(), TrafficKind::default()).is_err());
+        assert!(Inproc.connect(&address, &nobody(), TrafficKind::default()).is_ok());
         assert!(listener.accept().unwrap().is_some());
         drop(listener);
-        assert!(Inproc.connect(&address, &nobody(), None).is_err());
+        assert!(Inproc.connect(&address, &nobody(), TrafficKind::default()).is_err());
     }
 
     #[test]

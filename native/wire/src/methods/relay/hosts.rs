@@ -194,7 +194,8 @@ mod tests {
         let at = format!("localhost:{}", there.port());
         let moved = SocketAddr::from(([127, 0, 0, 9], there.port()));
         HOSTS.known().addresses.insert(at.clone(), vec![moved]);
-        let stream = Relay.connect(&format!("{at}/alpha/there"), &nobody(), None).unwrap();
+        let stream =
+            Relay.connect(&format!("{at}/alpha/there"), &nobody(), crate::methods::TrafficKind::default()).unwrap();
         drop(stream);
         await_that("it is found", || addresses(&at).unwrap().contains(&there));
     }

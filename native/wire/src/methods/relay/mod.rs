@@ -16,7 +16,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use crate::handshake::Party;
-use crate::methods::TrafficClass;
+use crate::methods::TrafficKind;
 
 use super::{Descriptor, Listener, Method, Place, Stream};
 use address::{NameAddress, RelayAddress};
@@ -66,7 +66,7 @@ impl Method for Relay {
         }
     }
 
-    fn connect(&self, address: &str, me: &Party, class: Option<TrafficClass>) -> io::Result<Box<dyn Stream>> {
+    fn connect(&self, address: &str, me: &Party, traffic: TrafficKind) -> io::Result<Box<dyn Stream>> {
         let to = NameAddress::parse(address).map_err(|problem| io::Error::new(io::ErrorKind::InvalidInput, problem))?;
         let dialled = match RelayAddress::own() {
             Ok(own) => own.at,
@@ -74,7 +74,7 @@ impl Method for Relay {
             Err(none) => return Err(io::Error::new(io::ErrorKind::InvalidInput, none)),
         };
         let peer = format!("relay:{address}");
-        let request = ToRelay::Open { site: to.relay.site, name: to.name, class };
+        let request = ToRelay::Open { site: to.relay.site, name: to.name, traffic };
         Ok(Box::new(RelayStream::ask(&dialled, me, request, peer)?))
     }
 }

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::methods::TrafficClass;
+use crate::methods::TrafficKind;
 
 /// The name of a relay in handshakes.
 pub const RELAY: &str = "relay";
@@ -26,7 +26,7 @@ pub enum ToRelay {
         site: String,
         name: String,
         #[serde(default)]
-        class: Option<TrafficClass>,
+        traffic: TrafficKind,
     },
     /// Takes a stream of which `Incoming` told; answered by `Opened` or `Refused`.
     Take { ticket: u64 },

@@ -21,7 +21,7 @@ use std::os::fd::RawFd;
 use super::unix::{self, Door};
 use super::{Descriptor, Listener, Method, Place, Stream};
 use crate::handshake::Party;
-use crate::methods::TrafficClass;
+use crate::methods::TrafficKind;
 
 use self::segment::Segment;
 use self::stream::ShmStream;
@@ -46,7 +46,7 @@ impl Method for Shm {
         unix::probe(there, here)
     }
 
-    fn connect(&self, address: &str, _me: &Party, _class: Option<TrafficClass>) -> io::Result<Box<dyn Stream>> {
+    fn connect(&self, address: &str, _me: &Party, _traffic: TrafficKind) -> io::Result<Box<dyn Stream>> {
         let segment = Segment::new()?;
         let socket = unix::connect(address)?;
         Ok(Box::new(ShmStream::dialler(socket, format!("shm:{address}"), segment)?))
