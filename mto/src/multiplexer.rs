@@ -286,7 +286,10 @@ impl Multiplexer {
                 self.outgoing.push(b'\n');
             }
         } else if let Some(proxy) = self.proxy.take() {
-            self.say(&Answer::Failed { failed: proxy.why_ended() });
+            let failed = proxy.why_ended();
+            if !failed.is_empty() {
+                self.say(&Answer::Failed { failed });
+            } // else the launcher has ended it
         }
     }
 
@@ -353,5 +356,20 @@ mod tests {
         assert_eq!(lines[0], br#"{"relay":1,"answer":{"listen":"127.0.0.1:1"}}"#);
         assert_eq!(lines[1], br#"{"relay":1,"ended":"it has answered something that is no JSON: listen"}"#);
         assert!(multiplexer.relays.is_empty());
+    }
+
+    #[test]
+    fn a_login_proxy_that_was_told_to_end_has_not_failed() {
+        let run = std::env::temp_dir().join(format!("xmml-proxy-{}", std::process::id()));
+        std::fs::create_dir_all(&run).unwrap();
+        let mut multiplexer = Multiplexer::new(run.clone(), answer_nonsense).unwrap();
+        multiplexer.begin_proxy(Duration::ZERO).unwrap();
+        multiplexer.proxy.as_mut().unwrap().end();
+        while multiplexer.proxy.is_some() {
+            multiplexer.read_proxy();
+        }
+        let told = String::from_utf8_lossy(&multiplexer.outgoing);
+        assert!(!told.contains("failed"), "{told}");
+        std::fs::remove_dir_all(&run).unwrap();
     }
 }

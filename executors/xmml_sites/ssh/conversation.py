@@ -179,25 +179,29 @@ class Conversation:
         assert stdin is not None
         try:
             stdin.write(_HEAD.pack(_HELLO, 0))
-            while True:
-                number, message = await self._next()
+            number = _HELLO
+            while number != _END and (following := await self._next()) is not None:
+                number, message = following
                 stdin.write(_HEAD.pack(number, len(message)))
                 stdin.write(message)
-                if number == _END:
-                    stdin.write_eof()
-                    return
                 await stdin.drain()
+            stdin.write_eof()
         except Exception as error:  # each kind of channel has its own
             await self._fail(error)
 
-    async def _next(self) -> tuple[int, bytes]:
-        """Return what a lane carries next: a sign of life if that has been nothing for some time."""
+    async def _next(self) -> tuple[int, bytes] | None:
+        """Return what a channel carries next: a sign of life if that has been nothing for some time.
+
+        The end of a channel says that nothing was lost. So it carries nothing more, not even its end, after a failure.
+        """
         async with self._changed:
             try:
                 async with asyncio.timeout(self._sign_every_s):
                     await self._changed.wait_for(lambda: self._outgoing or self._is_closed or self._failure)
             except TimeoutError:
                 return _HELLO, b""
+            if self._failure is not None:
+                return None
             if not self._outgoing:
                 return _END, b""
             self._changed.notify_all()
