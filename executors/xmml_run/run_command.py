@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xmml_executors.delivery import Delivery, deliver
+from xmml_executors.launch.site.timeouts import away_limit_s
 from xmml_executors.outcome import ExitStatus, Outcome, SiteError
 from xmml_executors.run_folder import FolderTaken, RunFolder, new_folder, summary_of
 from xmml_planner import NoPlan, Plan, PlanFormatError, summary
@@ -128,6 +129,7 @@ def _prepare(options: Namespace, shared: SharedProcess | None) -> _Prepared | in
     try:
         if options.dry_run:
             return _dry_run(options, _bound(planned.plan, options))
+        away_limit_s()  # the coordinator would take a wrong one for none
         deliveries = _deliveries(options, planned.plan)
         debug, terminal = _debugging(options, planned.plan)
         by_hand = _by_hand(options, planned.plan)

@@ -36,6 +36,14 @@ def test_wrong_usage(models: Models) -> None:
     models.run(models.write({"a": SEND, "b": RECEIVE}), "--nonsense").check(2, "--nonsense")
 
 
+@pytest.mark.parametrize("limit", ["soon", "-1", "inf"])
+def test_a_reconnect_limit_that_is_no_time(models: Models, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
+    monkeypatch.setenv("XMML_AWAY_LIMIT_S", limit)
+    ended = models.run(models.write({"a": SEND, "b": RECEIVE}))
+    ended.check(5, f"xmml-run: XMML_AWAY_LIMIT_S={limit} is not possible: expected a number of seconds, 0 or more")
+    assert not (models.folder / "run").exists()
+
+
 def test_a_folder_that_is_taken(models: Models) -> None:
     (models.folder / "run").mkdir()
     (models.folder / "run/precious").write_text("")

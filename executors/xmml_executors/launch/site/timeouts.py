@@ -49,8 +49,17 @@ def site_timeout_s(*, is_direct: bool) -> float:
     Raises:
         SiteError: the environment says something else than a time.
     """
-    away_s = _seconds("XMML_AWAY_LIMIT_S", AWAY_LIMIT_S, may_be_0=True)
+    away_s = away_limit_s()
     return lease_s() if is_direct or not away_s else min(lease_s(), away_s)
+
+
+def away_limit_s() -> float:
+    """How long an instance whose connection broke may take to come back; 0: nobody comes back.
+
+    Raises:
+        SiteError: the environment says something else than a time.
+    """
+    return _seconds("XMML_AWAY_LIMIT_S", AWAY_LIMIT_S, may_be_0=True)
 
 
 def _seconds(variable: str, usual_s: float, *, may_be_0: bool) -> float:
