@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::multiplexer::{Multiplexer, ServeRelay};
 use xmml_site::agent::{forget_own_step, Agent, Place};
 use xmml_site::cleanup::{end, end_builds, forsake};
-use xmml_site::files::{hash_programs, list_results, stage, taking, FileError, Verified};
+use xmml_site::files::{hash_programs, list_results, stage, taking, FileError};
 use xmml_site::input_lease::{InputLease, LeasedInput};
 use xmml_site::polling::Pauses;
 use xmml_site::signals::ignore;
@@ -188,9 +188,8 @@ fn talk(run: PathBuf, launcher: LauncherLease, serve_relay: ServeRelay) -> Resul
 /// Lays out files as often as there is an order, and takes what is missing each time.
 fn stage_files(run: &Path, more: &FurtherChannels) -> Result<(), String> {
     let connection = more.open()?;
-    let mut verified = Verified::new();
     while let Some(order) = receive_order(&connection)? {
-        let missing = stage(run, &order, &mut verified).map_err(of_file)?;
+        let missing = stage(run, &order).map_err(of_file)?;
         send_answer(&connection, &missing)?;
         if !missing.is_empty() {
             let target = taking(run, order).map_err(of_file)?;
@@ -209,7 +208,7 @@ fn stage_files(run: &Path, more: &FurtherChannels) -> Result<(), String> {
 fn give_results(run: &Path, more: &FurtherChannels) -> Result<(), String> {
     let connection = more.open()?;
     let order = receive_order(&connection)?.ok_or("there is no order")?;
-    let results = list_results(run, &order);
+    let results = connection.sign_while(|progress| list_results(run, &order, progress));
     send_answer(&connection, &results)?;
     match connection.give(&results.source(run)) {
         Ok(_) | Err(Failure::Stopped) => {} // or nobody takes them

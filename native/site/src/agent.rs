@@ -24,6 +24,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use xmml_transfer::report::Progress;
 
 use crate::files::{copy_into, matches, with_path, FileError};
 use crate::lines::{append, shortened, Tail};
@@ -492,7 +493,7 @@ impl Agent {
             with_path(path, write_file(path, text.as_bytes()))?;
         }
         for pattern in &prepare.stage_in {
-            for source in matches(&self.place.run.join("model"), &pattern.0) {
+            for source in matches(&self.place.run.join("model"), &pattern.0, &Progress::default()) {
                 copy_into(&source, folder)?;
             }
         }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use xmml_transfer::listing::Origin;
 use xmml_transfer::ranges::RANGE;
+use xmml_transfer::report::Progress;
 use xmml_transfer::source::Source;
 use xmml_transfer::target::Target;
 use xmml_transfer::tree::{Layout, Version, PART_SUFFIX};
@@ -25,6 +26,10 @@ const KEPT: Duration = Duration::from_secs(14 * 86400);
 const PIECE: usize = 1 << 20;
 /// The folder in the store that says, for the path of a file in its model, which version was wanted last.
 const VERSIONS: &str = "versions";
+/// The file in the store that says which of its files were found to be right: a line for each, with its hash and the numbers of its version.
+const VERIFIED: &str = "verified";
+/// So many names of links that do not come are told.
+const LINKS_NAMED: usize = 3;
 
 /// What went wrong with a file, and which one that was.
 pub type FileError = (PathBuf, io::Error);
@@ -60,27 +65,29 @@ impl Missing {
     }
 }
 
-/// The files of the store whose hashes were found to be right, by these, so that large ones are not read anew for each order.
-pub type Verified = HashMap<String, Version>;
+/// The files of the store whose hashes were found to be right, by these.
+type Verified = HashMap<String, Version>;
 
 /// Makes `model/` of the store if that holds everything; says which hashes are missing. Files that nobody has wanted for a
 /// while leave the store.
 ///
-/// Files of the store are hashed once, and again only if they have changed since.
+/// Files of the store are hashed once, and again only if they have changed since, by whatever run.
 ///
 /// # Errors
 /// A file cannot be read or written.
-pub fn stage(run: &Path, order: &Staging, verified: &mut Verified) -> Result<Missing, FileError> {
+pub fn stage(run: &Path, order: &Staging) -> Result<Missing, FileError> {
     let store = Path::new(&order.store.0);
     let versions = store.join(VERSIONS);
     with_path(&versions, fs::DirBuilder::new().recursive(true).mode(0o700).create(&versions))?;
     take_incoming(&run.join("incoming"), store)?;
+    let mut verified = read_verified(store);
     let mut answer = Missing { missing: BTreeSet::new() };
     for (_, sha256, _, _) in &order.files {
-        if answer.missing.contains(sha256) || !is_whole(&store.join(sha256), sha256, verified)? {
+        if answer.missing.contains(sha256) || !is_whole(&store.join(sha256), sha256, &mut verified)? {
             answer.missing.insert(sha256.clone());
         }
     }
+    note_verified(store, &verified);
     if answer.missing.is_empty() {
         for (path, sha256, mode, written) in &order.files {
             let file = run.join("model").join(&path.0);
@@ -191,6 +198,28 @@ fn sha256_of(path: &Path) -> Result<Option<String>, FileError> {
     Ok(Some(hexadecimal(&digest.finalize())))
 }
 
+/// Returns what runs have noted about the files of the store; a line that is none is left out.
+fn read_verified(store: &Path) -> Verified {
+    let text = fs::read_to_string(store.join(VERIFIED)).unwrap_or_default();
+    let read = |line: &str| {
+        let (sha256, numbers) = line.split_once(' ')?;
+        let numbers = numbers.split(' ').map(|number| number.parse().ok()).collect::<Option<Vec<_>>>()?;
+        Some((sha256.to_owned(), Version::from_numbers(numbers.try_into().ok()?)))
+    };
+    text.lines().filter_map(read).collect()
+}
+
+/// Notes which files of the store were found to be right, for the next order. Another run may do so at the same time; what of that is lost,
+/// or cannot be written, is hashed once more.
+fn note_verified(store: &Path, verified: &Verified) {
+    let line = |(sha256, version): (&String, &Version)| {
+        let numbers = version.numbers().map(|number| number.to_string());
+        format!("{sha256} {}\n", numbers.join(" "))
+    };
+    let text: String = verified.iter().filter(|(sha256, _)| store.join(sha256).exists()).map(line).collect();
+    let _ = replace_file(&store.join(VERIFIED), text.as_bytes());
+}
+
 /// Returns whether the store holds a file as it should be; one that was damaged is removed.
 fn is_whole(path: &Path, sha256: &str, verified: &mut Verified) -> Result<bool, FileError> {
     let version = || with_path(path, File::open(path).and_then(|file| Version::of(&file)));
@@ -240,6 +269,10 @@ pub struct Results {
     too_large: Vec<Text>,
     /// Results that are not there: the folder of the instance, and the name, which has no wildcards.
     not_there: Vec<(Text, Text)>,
+    /// How many symbolic links do not come, because no pattern names them or they lead to nothing.
+    links: usize,
+    /// The first of them.
+    first_links: Vec<Text>,
 }
 
 impl Results {
@@ -251,40 +284,56 @@ impl Results {
 }
 
 /// Lists the files asked for that are there, and logs and results in folders. What cannot be looked at is left out.
-pub fn list_results(run: &Path, wanted: &Wanted) -> Results {
+///
+/// `progress` grows with every entry of a folder: a large one on a slow file system takes minutes.
+pub fn list_results(run: &Path, wanted: &Wanted, progress: &Progress) -> Results {
     let mut found: Vec<PathBuf> =
         wanted.files.iter().map(|file| run.join(&file.0)).filter(|file| file.is_file()).collect();
-    let (mut too_large, mut not_there) = (Vec::new(), Vec::new());
+    let (mut too_large, mut not_there, mut links) = (Vec::new(), Vec::new(), BTreeSet::new());
     for (folder, patterns) in &wanted.folders {
         let top = run.join(&folder.0);
         found.extend(["stdout", "stderr"].iter().map(|name| top.join(name)).filter(|file| file.is_file()));
         let work = top.join("work");
         if patterns.is_empty() {
-            let files = files_below(&work);
-            if size_of(&files) <= wanted.most_bytes {
-                found.extend(files);
+            let below = Below::of(&work, progress);
+            if size_of(&below.files, progress) <= wanted.most_bytes {
+                found.extend(below.files);
+                links.extend(below.links);
             } else {
                 too_large.push(relative(&work, run));
             }
         }
         for pattern in patterns {
-            let named = matches(&work, &pattern.0);
+            let named = matches(&work, &pattern.0, progress);
             if named.is_empty() && !has_wildcards(&pattern.0) {
                 not_there.push((folder.clone(), pattern.clone()));
             }
             for path in named {
-                found.extend(
-                    files_below(&path).into_iter().map(|file| plain(&file)).filter(|file| file.starts_with(&top)),
-                );
+                let below = Below::of(&path, progress);
+                let in_folder = |path: &PathBuf| Some(plain(path)).filter(|path| path.starts_with(&top));
+                found.extend(below.files.iter().filter_map(in_folder));
+                links.extend(below.links.iter().filter_map(in_folder));
             }
         }
     }
-    let bytes = size_of(&found);
-    Results { found: found.iter().map(|path| relative(path, run)).collect(), bytes, too_large, not_there }
+    let bytes = size_of(&found, progress);
+    let found: BTreeSet<_> = found.iter().map(|path| relative(path, run)).collect();
+    // Another pattern may name a link itself, or come through one to the files in a folder.
+    let leads_to_found = |link: &Text| {
+        let inside = Text(Path::new(&link.0).join("").into());
+        found.contains(link) || found.range(inside..).next().is_some_and(|path| Path::new(&path.0).starts_with(&link.0))
+    };
+    let links: Vec<_> = links.iter().map(|path| relative(path, run)).filter(|link| !leads_to_found(link)).collect();
+    let (count, first_links) = (links.len(), links.into_iter().take(LINKS_NAMED).collect());
+    Results { found, bytes, too_large, not_there, links: count, first_links }
 }
 
-fn size_of(files: &[PathBuf]) -> u64 {
-    files.iter().map(|file| fs::metadata(file).map_or(0, |found| found.len())).sum()
+fn size_of(files: &[PathBuf], progress: &Progress) -> u64 {
+    let size = |file: &PathBuf| {
+        progress.compare(1);
+        fs::metadata(file).map_or(0, |found| found.len())
+    };
+    files.iter().map(size).sum()
 }
 
 /// Returns a path without `.` and `..`.
@@ -320,25 +369,40 @@ pub fn hash_programs(run: &Path, programs: &Programs) -> Result<BTreeMap<String,
     programs.files.iter().map(|path| Ok((path.clone(), sha256_of(&model.join(path))?))).collect()
 }
 
-/// Returns a file, or the plain files below a folder.
-fn files_below(path: &Path) -> Vec<PathBuf> {
-    if path.is_file() {
-        return vec![path.to_owned()];
-    }
-    let mut found = Vec::new();
-    let mut folders = vec![path.to_owned()];
-    while let Some(folder) = folders.pop() {
-        let Ok(entries) = fs::read_dir(&folder) else { continue }; // it is not there, or went meanwhile
-        for entry in entries.flatten() {
-            let Ok(kind) = entry.file_type() else { continue }; // as above
-            if kind.is_dir() {
-                folders.push(entry.path());
-            } else if kind.is_file() {
-                found.push(entry.path());
+/// What is in a folder, at any depth.
+#[derive(Default)]
+struct Below {
+    files: Vec<PathBuf>,
+    /// Symbolic links, which are not followed.
+    links: Vec<PathBuf>,
+}
+
+impl Below {
+    /// Lists a folder. A file, or a link to one, is listed itself; so is a link that leads to nothing, as a link.
+    fn of(path: &Path, progress: &Progress) -> Below {
+        let mut below = Below::default();
+        if path.is_file() {
+            below.files.push(path.to_owned());
+        } else if path.is_symlink() && !path.exists() {
+            below.links.push(path.to_owned());
+        }
+        let mut folders = if path.is_dir() { vec![path.to_owned()] } else { Vec::new() };
+        while let Some(folder) = folders.pop() {
+            let Ok(entries) = fs::read_dir(&folder) else { continue }; // it is not there, or went meanwhile
+            for entry in entries.flatten() {
+                progress.compare(1);
+                let Ok(kind) = entry.file_type() else { continue }; // as above
+                if kind.is_dir() {
+                    folders.push(entry.path());
+                } else if kind.is_file() {
+                    below.files.push(entry.path());
+                } else if kind.is_symlink() {
+                    below.links.push(entry.path());
+                }
             }
         }
+        below
     }
-    found
 }
 
 /// Copies a file and its permissions; says of which of the two files it could not be done.
@@ -378,21 +442,21 @@ pub fn copy_into(source: &Path, folder: &Path) -> Result<(), FileError> {
 
 /// Returns what a pattern names below a folder, as a shell does: `*`, `?` and `[...]` stand for parts of a name, `**` for
 /// any folders on the way. Only a pattern that begins with a dot names what does.
-pub fn matches(folder: &Path, pattern: &OsStr) -> Vec<PathBuf> {
+pub fn matches(folder: &Path, pattern: &OsStr, progress: &Progress) -> Vec<PathBuf> {
     let mut found = vec![folder.to_owned()];
     for part in Path::new(pattern) {
-        found = found.iter().flat_map(|path| below(path, part)).collect();
+        found = found.iter().flat_map(|path| below(path, part, progress)).collect();
     }
     // `**` finds a folder on several ways.
     found.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-fn below(path: &Path, part: &OsStr) -> Vec<PathBuf> {
+fn below(path: &Path, part: &OsStr, progress: &Progress) -> Vec<PathBuf> {
     let bytes = part.as_bytes();
     if bytes == b"**" {
         let mut found = vec![path.to_owned()];
-        for (inner, _) in entries_of(path).into_iter().filter(|(_, name)| !is_hidden(name)) {
-            found.extend(below(&inner, part));
+        for (inner, _) in entries_of(path, progress).into_iter().filter(|(_, name)| !is_hidden(name)) {
+            found.extend(below(&inner, part, progress));
         }
         return found;
     }
@@ -402,16 +466,16 @@ fn below(path: &Path, part: &OsStr) -> Vec<PathBuf> {
     }
     let pattern = characters(part);
     let is_named = |name: &OsString| (!is_hidden(name) || bytes[0] == b'.') && is_match(&pattern, &characters(name));
-    entries_of(path).into_iter().filter(|(_, name)| is_named(name)).map(|(inner, _)| inner).collect()
+    entries_of(path, progress).into_iter().filter(|(_, name)| is_named(name)).map(|(inner, _)| inner).collect()
 }
 
 fn has_wildcards(pattern: &OsStr) -> bool {
     pattern.as_bytes().iter().any(|byte| b"*?[".contains(byte))
 }
 
-fn entries_of(folder: &Path) -> Vec<(PathBuf, OsString)> {
+fn entries_of(folder: &Path, progress: &Progress) -> Vec<(PathBuf, OsString)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| (entry.path(), entry.file_name())).collect()
+    entries.inspect(|_| progress.compare(1)).map(|entry| (entry.path(), entry.file_name())).collect()
 }
 
 fn is_hidden(name: &OsStr) -> bool {
@@ -510,20 +574,87 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_the_store_is_hashed_once_and_again_when_it_has_changed() {
-        let path = std::env::temp_dir().join(format!("xmml-verified-{}", std::process::id()));
+    fn a_file_of_the_store_is_hashed_once_for_all_runs_and_again_when_it_has_changed() {
+        let store = std::env::temp_dir().join(format!("xmml-verified-{}", std::process::id()));
+        fs::create_dir_all(&store).unwrap();
+        let path = store.join("wrong");
         fs::write(&path, "content").unwrap();
         let right = sha256_of(&path).unwrap().unwrap();
         let mut verified = Verified::new();
         assert!(is_whole(&path, &right, &mut verified).unwrap());
         // Under a hash that is not its own, it stays whole as long as nobody reads it.
-        let known = verified.remove(&right).unwrap();
-        verified.insert("wrong".to_owned(), known);
-        assert!(is_whole(&path, "wrong", &mut verified).unwrap());
-        assert!(is_whole(&path, "wrong", &mut verified).unwrap(), "being used makes another version of it");
+        let known = verified[&right];
+        note_verified(&store, &Verified::from([("wrong".to_owned(), known), ("removed".to_owned(), known)]));
+        for _ in 0..2 {
+            let mut verified = read_verified(&store);
+            assert_eq!(verified.keys().collect::<Vec<_>>(), ["wrong"]);
+            assert!(is_whole(&path, "wrong", &mut verified).unwrap());
+            note_verified(&store, &verified); // being used has made another version of it
+        }
         fs::write(&path, "CONTENT").unwrap();
-        assert!(!is_whole(&path, "wrong", &mut verified).unwrap());
+        assert!(!is_whole(&path, "wrong", &mut read_verified(&store)).unwrap());
         assert!(!path.exists());
+        fs::write(store.join(VERIFIED), "nonsense\nwrong 1 2\n").unwrap();
+        assert!(read_verified(&store).is_empty());
+        fs::remove_dir_all(&store).unwrap();
+    }
+
+    /// What is listed in the working folder of an instance, for patterns of results, and how much progress that was.
+    fn listed(work: &Path, patterns: &[&str]) -> (Results, u64) {
+        let (run, progress) = (work.parent().unwrap().parent().unwrap(), Progress::default());
+        let text = |text: &str| Text(text.into());
+        let patterns = patterns.iter().map(|pattern| text(pattern)).collect();
+        let wanted =
+            Wanted { files: Vec::new(), folders: BTreeMap::from([(text("a"), patterns)]), most_bytes: u64::MAX };
+        (list_results(run, &wanted, &progress), progress.compared())
+    }
+
+    #[test]
+    fn links_that_no_pattern_names_are_counted_and_the_first_of_them_named() {
+        let run = std::env::temp_dir().join(format!("xmml-links-{}", std::process::id()));
+        let work = run.join("a/work");
+        fs::create_dir_all(work.join("in")).unwrap();
+        for file in ["result", "in/result"] {
+            fs::write(work.join(file), "").unwrap();
+        }
+        for link in ["last", "in/one", "in/two", "in/three"] {
+            std::os::unix::fs::symlink("result", work.join(link)).unwrap();
+        }
+        std::os::unix::fs::symlink("in", work.join("folder")).unwrap();
+        std::os::unix::fs::symlink("nothing", work.join("nowhere")).unwrap();
+        let cases: [(&[&str], usize, &[&str]); 6] = [
+            (&[], 6, &["a/work/folder", "a/work/in/one", "a/work/in/three"]),
+            (&["last", "in"], 3, &["a/work/in/one", "a/work/in/three", "a/work/in/two"]),
+            (&["in", "in/t*"], 1, &["a/work/in/one"]),
+            (&["folder", "last"], 3, &["a/work/folder/one", "a/work/folder/three", "a/work/folder/two"]),
+            (&["nowhere"], 1, &["a/work/nowhere"]),
+            (&["result", "last"], 0, &[]),
+        ];
+        for (patterns, links, first) in cases {
+            let (results, _) = listed(&work, patterns);
+            let named: Vec<_> = results.first_links.iter().map(|link| link.shown().into_owned()).collect();
+            assert_eq!(
+                (results.links, named),
+                (links, first.iter().map(|&name| name.to_owned()).collect()),
+                "{patterns:?}"
+            );
+        }
+        fs::remove_dir_all(&run).unwrap();
+    }
+
+    #[test]
+    fn each_entry_of_a_folder_that_is_listed_is_progress() {
+        let run = std::env::temp_dir().join(format!("xmml-progress-{}", std::process::id()));
+        let work = run.join("a/work");
+        fs::create_dir_all(work.join("in")).unwrap();
+        for number in 0..100 {
+            fs::write(work.join(format!("in/{number}")), "").unwrap();
+        }
+        for patterns in [&[][..], &["in"], &["in/*"], &["**"]] {
+            let (_, progress) = listed(&work, patterns);
+            assert!(progress >= 200, "{patterns:?}: {progress}"); // each entry, and its size
+        }
+        fs::remove_dir_all(&run).unwrap();
     }
 
     #[test]
@@ -547,7 +678,7 @@ mod tests {
             fs::write(&file, "").unwrap();
         }
         let found = |pattern: &str| -> Vec<String> {
-            let paths = matches(&folder, OsStr::new(pattern));
+            let paths = matches(&folder, OsStr::new(pattern), &Progress::default());
             paths.iter().map(|path| relative(path, &folder).shown().into_owned()).collect()
         };
         assert_eq!(found("**/*.csv"), ["a.csv", "in/b.csv", "in/deep/c.csv"]);

@@ -182,6 +182,15 @@ impl MultichannelConnection {
         })
     }
 
+    /// Does work that takes long before there is anything to send, and sends a sign of life now and then, as long as the work notes progress.
+    pub fn sign_while<T>(&self, work: impl FnOnce(&Progress) -> T) -> T {
+        let progress = Progress::default();
+        thread::scope(|scope| {
+            let _working = self.sign_while_working(scope, &progress);
+            work(&progress)
+        })
+    }
+
     /// Sends a sign of life now and then, as long as an end gets on; until what this returns is dropped.
     fn sign_while_working<'scope>(
         &'scope self,
@@ -563,6 +572,26 @@ mod tests {
             drop(there);
             taking.join().unwrap().unwrap_err();
         });
+    }
+
+    #[test]
+    fn an_end_that_works_before_it_has_anything_to_send_says_that_it_gets_on() {
+        let (here, mut there) = pair();
+        let mut main = connection_over(vec![here]);
+        main.sign_every = Duration::from_millis(1);
+        let hearing = thread::spawn(move || {
+            let mut begin_and_sign = [0; 2 * 12];
+            there.read_exact(&mut begin_and_sign).unwrap();
+            (begin_and_sign, there)
+        });
+        main.sign_while(|progress| {
+            while !hearing.is_finished() {
+                progress.compare(1);
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let (frames, _there) = hearing.join().unwrap();
+        assert!(frames.chunks(12).all(|frame| frame[..8] == HELLO.to_le_bytes()));
     }
 
     #[test]

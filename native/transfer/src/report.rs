@@ -38,12 +38,13 @@ impl Progress {
         self.standing.load(Ordering::Relaxed)
     }
 
-    /// Bytes that were read here to be compared. An end that compares much sends nothing meanwhile: this shows that it gets on.
+    /// What grows while an end reads and compares what it has, and sends nothing meanwhile: bytes, or entries of folders that it lists.
     pub fn compared(&self) -> u64 {
         self.compared.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn compare(&self, size: u64) {
+    /// Notes that more was read here to be compared [bytes], or that other work has made progress.
+    pub fn compare(&self, size: u64) {
         self.compared.fetch_add(size, Ordering::Relaxed);
     }
 

@@ -102,6 +102,16 @@ pub struct Version {
 }
 
 impl Version {
+    /// The numbers that it consists of, to be noted.
+    pub fn numbers(&self) -> [i64; 5] {
+        [self.device as i64, self.inode as i64, self.size as i64, self.modified_ns, self.changed_ns]
+    }
+
+    /// The version that consists of these [numbers](Version::numbers).
+    pub fn from_numbers([device, inode, size, modified_ns, changed_ns]: [i64; 5]) -> Version {
+        Version { device: device as u64, inode: inode as u64, size: size as u64, modified_ns, changed_ns }
+    }
+
     /// The version that a file has now.
     ///
     /// # Errors
