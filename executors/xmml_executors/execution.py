@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import selectors
 import signal
@@ -43,6 +44,7 @@ from xmml_executors.executor import (
     ResultsLeft,
     SiteFailed,
     SiteNotice,
+    SiteProgress,
     SiteReport,
     SiteSuspected,
     in_image,
@@ -76,6 +78,8 @@ BUILD_SHOWN_AFTER_S = 1.0
 #: How often an instance's progress is noted in the events; less often if there are so many that this would be too much.
 PROGRESS_NOTED_EVERY_S = 1.0
 PROGRESS_NOTES_PER_S = 20
+#: How often people are told what goes on at a site while the run ends.
+PROGRESS_SHOWN_EVERY_S = 20.0
 #: What is not noted as it comes in an event of the coordinator: who and when stands elsewhere, and how much each
 #: conduit has carried so far is only for finding deadlocks.
 _NOT_NOTED = frozenset(("event", "instance", "time", "sent", "received"))
@@ -173,6 +177,7 @@ class _Execution:
         self.started = time.monotonic()
         self.refresh_at: float | None = None
         self.noted: dict[str, float] = {}
+        self.show_progress_at = math.inf
         self.site_of = {instance.name: instance.site for instance in plan.instances}
         self.launchers = {
             each.name
@@ -213,11 +218,12 @@ class _Execution:
                     self.questions = self.answer_queries()
                     outcome = self.build() or self.couple()
                 finally:
+                    if self.questions is not None:
+                        self.questions.close()  # results may arrive for hours, and nobody would answer meanwhile
+                    self.show_progress_at = time.monotonic() + PROGRESS_SHOWN_EVERY_S
                     try:
-                        self.on_last_reports(self.executor.close(self.folder.path))
+                        self.executor.close(self.folder.path, self.on_last_report)
                     finally:  # also if that goes wrong: a process that goes on with other runs would keep them
-                        if self.questions is not None:
-                            self.questions.close()
                         if self.coordinator is not None:
                             self.coordinator.close()
                         self.leases.release()
@@ -553,21 +559,27 @@ class _Execution:
                 self.carry_out(self.coordination.on_site_suspected(now))
             case Acquired():
                 self.note("acquired")
-            case ResultsLeft():
-                self.on_last_reports([report])
+            case ResultsLeft() | SiteProgress():
+                self.on_last_report(report)
             case LateComing():
                 self.note("come")
                 if self.coordination.phase is Phase.RUNNING:
                     self.start_all()
 
-    def on_last_reports(self, reports: Sequence[LastReport]) -> None:
-        """What was reported while the run was closed: nothing of it changes what has become of the instances."""
-        for report in reports:
-            with suppress(SiteError):  # a full disk is told by whoever collects
-                self.folder.event("site", site=self.plan.jobs[0].site, instance=None, text=report.text)
-            if isinstance(report, ResultsLeft):
-                self.left.append(report)
-            self.watcher.notice(report.text, None)
+    def on_last_report(self, report: LastReport) -> None:
+        """What is reported while the run is closed: nothing of it changes what has become of the instances."""
+        now = time.monotonic()
+        with suppress(SiteError):  # a full disk is told by whoever collects
+            is_passing = isinstance(report, SiteProgress)
+            self.folder.event("site", site=self.plan.jobs[0].site, text=report.text, is_passing=is_passing)
+            self.folder.flush()
+        if isinstance(report, ResultsLeft):
+            self.left.append(report)
+        if isinstance(report, SiteProgress):
+            if now < self.show_progress_at:
+                return
+            self.show_progress_at = now + PROGRESS_SHOWN_EVERY_S
+        self.watcher.notice(report.text, None)
 
     def on_process_report(self, report: protocol.SupervisorReport) -> None:
         """Something about a process that instances share; what it means for them is reported for each."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -105,9 +105,16 @@ class ResultsLeft:
     interrupted: bool
 
 
-SiteReport = Acquired | LateComing | SiteNotice | SiteSuspected | SiteFailed | ResultsLeft
+@dataclass(frozen=True)
+class SiteProgress:
+    """What goes on at a site while the run ends: noted for `xmml status` and `xmml cancel`, and shown now and then."""
+
+    text: str
+
+
+SiteReport = Acquired | LateComing | SiteNotice | SiteSuspected | SiteFailed | ResultsLeft | SiteProgress
 Report = protocol.SupervisorReport | SiteReport
-LastReport = SiteNotice | ResultsLeft
+LastReport = SiteNotice | ResultsLeft | SiteProgress
 
 
 def in_image(command: Sequence[str], instance: PlannedInstance, run_folder: str, model_folder: str) -> list[str]:
@@ -173,6 +180,9 @@ class Executor(Protocol):
             ProtocolError: what was reported cannot be understood.
         """
 
-    def close(self, run_folder: Path) -> Sequence[LastReport]:
-        """End what is left of the run, everywhere; return what was reported meanwhile that people must know: notices,
-        and what could not be brought here."""
+    def close(self, run_folder: Path, on_report: Callable[[LastReport], None]) -> None:
+        """End what is left of the run, everywhere.
+
+        Args:
+            on_report: is called, in this thread, with each report that arrives meanwhile.
+        """

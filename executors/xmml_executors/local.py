@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from xmml_native import mto
@@ -118,7 +118,7 @@ class LocalExecutor:
         *lines, self._incoming = (self._incoming + chunk).split(b"\n")
         return [protocol.read_supervisor_report(line, "the supervisor of this machine") for line in lines]
 
-    def close(self, run_folder: Path) -> Sequence[LastReport]:
+    def close(self, run_folder: Path, on_report: Callable[[LastReport], None]) -> None:
         """End what is left of the run on this machine, and the supervisor."""
         self._tell(protocol.Quit())
         with contextlib.suppress(OSError):
@@ -131,7 +131,6 @@ class LocalExecutor:
         self._socket.close()
         if self._process.returncode != 0:
             kill_remainder(run_folder)
-        return []
 
     def _tell(self, order: protocol.Order) -> None:
         """Send an order; that the supervisor is gone shows when its reports end."""

@@ -73,6 +73,31 @@ def test_cancel_stops_a_run_that_goes_on(sites: Sites) -> None:
     sites.end(going).check(130)
 
 
+def test_cancel_waits_while_results_come_and_tells_how_much_has_come(sites: Sites) -> None:
+    mesh = 'open("mesh.bin", "wb").truncate(250 * 2**20)'
+    going = sites.launch(sites.write_model(answers=f"{mesh}; {WAIT}"))
+    sites.await_event("joined", 2)
+    wait_until(lambda: [*sites.servers["beta"].home.rglob("mesh.bin")], "there is no result")
+    cancelling = sites.start("xmml", "cancel", str(sites.run_folder))
+
+    def giving() -> list[int]:
+        return [pid for pid, line in sites.servers["beta"].processes().items() if "site" in line and "results" in line]
+
+    wait_until(giving, "no results come")
+    stopped = giving()
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    assert cancelling.stderr is not None
+    assert any("beta: fetching results" in line for line in cancelling.stderr)
+    sites.do("xmml", "status", str(sites.run_folder)).check(0, "beta: fetching results, ")
+    for pid in stopped:
+        os.kill(pid, signal.SIGCONT)
+    sites.end(cancelling).check(0, "nothing is left")
+    sites.end(going).check(130)
+    assert (sites.run_folder / "instances/answers/work/mesh.bin").stat().st_size == 250 * 2**20
+    assert sites.left_behind() == []
+
+
 def test_cancel_removes_every_trace_after_the_launcher_was_killed(sites: Sites) -> None:
     going = sites.launch(sites.write_model(answers=WAIT))
     sites.await_event("joined", 2)

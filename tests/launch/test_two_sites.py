@@ -235,6 +235,13 @@ def test_a_run_whose_program_has_not_written_a_result_that_the_model_names_leave
     sites.do("xmml", "cancel", str(sites.run_folder)).check(0, "beta: nothing is left")
 
 
+def test_links_among_the_results_that_no_pattern_names_are_told(sites: Sites) -> None:
+    link = 'import os; os.path.lexists("last") or os.symlink("stdout", "last")'
+    sites.end(sites.launch(sites.write_model(answers=link))).check(
+        0, "beta: not copied: a symbolic link among the results: instances/answers/work/last; run:stage-out with"
+    )
+
+
 def test_a_working_folder_that_is_too_large_stays_at_its_site_and_is_told(sites: Sites) -> None:
     sites.end(sites.launch(sites.write_model(answers='open("mesh.bin", "wb").truncate(257 * 2**20)'))).check(
         5, "instances/answers/work has more than 256 MiB", "no run:stage-out", "it still lies at beta in"

@@ -240,22 +240,26 @@ class Launcher:
         job = self.jobs[self.job_of[name]]
         self._tell(job, self._node_of(job, name), protocol.Watch(name, pid))
 
-    def close(self) -> list[LastReport]:
+    def close(self, on_report: Callable[[LastReport], None]) -> None:
         """End everything at the sites, bring back what the run has made, and clean up.
 
         What stops a run ends the bringing back. What has not come stays at its site.
 
-        Returns:
-            What was reported meanwhile: notices, and what still lies at a site.
+        Args:
+            on_report: is called, in this thread, with each notice, and with what still lies at a site.
         """
         future = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
         try:
             with on_stop(lambda: self._soon(self._leaving.interrupt), self._stop):
+                for report in self._reports.take_until(future):
+                    if isinstance(report, LastReport):
+                        on_report(report)
                 future.result()
         finally:
             self._pool.leave(self._notice, self.folder.run_id)
-            untaken = self._reports.close()
-        return [report for report in untaken if isinstance(report, LastReport)]
+            for report in self._reports.close():
+                if isinstance(report, LastReport):
+                    on_report(report)
 
     def writes_logs_here(self, name: str) -> bool:
         """Whether what an instance, or a process that instances share, writes goes into the run's folder here itself:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import select
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -118,14 +118,14 @@ class MultiSiteExecutor:
         with contextlib.suppress(OSError):  # a full disk is told by whoever writes the events
             log.write(report.text + "\n")
 
-    def close(self, run_folder: Path) -> Sequence[LastReport]:
-        """End everything everywhere, bring back what was made, leave nothing; return what was reported meanwhile."""
+    def close(self, run_folder: Path, on_report: Callable[[LastReport], None]) -> None:
+        """End everything everywhere, fetch the results, and leave nothing."""
         for log in self._logs.values():
             with contextlib.suppress(OSError):
                 log.close()
         try:
-            return self._launcher.close()
+            self._launcher.close(on_report)
         finally:
             self._journal.close()
             self._poll.close()
-            self._local.close(run_folder)
+            self._local.close(run_folder, on_report)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import select
 import threading
 from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import Any
 
 from xmml_executors.executor import Report
 
@@ -43,6 +47,20 @@ class ReportQueue:
             taken = list(self._reports)
             self._reports.clear()
             return taken
+
+    def take_until(self, done: Future[Any]) -> Iterator[Report]:
+        """Yield reports as they arrive, until something is done."""
+        done.add_done_callback(lambda _: self._wake())
+        waiting = select.poll()
+        waiting.register(self._event, select.POLLIN)
+        while not done.done():
+            waiting.poll()
+            yield from self.take()
+
+    def _wake(self) -> None:
+        with self._changing:
+            if not self._is_closed:
+                os.eventfd_write(self._event, 1)
 
     def close(self) -> list[Report]:
         """Close the descriptor; return what nobody has taken."""

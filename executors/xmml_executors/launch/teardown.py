@@ -14,7 +14,7 @@ from xmml_sites.transfer.ends import remove_parts
 from xmml_sites.transfer.site_files import site_files
 
 from xmml.late_dataclass import dataclass
-from xmml_executors.executor import LastReport, ResultsLeft, SiteNotice
+from xmml_executors.executor import LastReport, ResultsLeft, SiteNotice, SiteProgress
 from xmml_executors.launch.jobs.site_job import SiteJob
 from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.launch.site.timeouts import lease_s
@@ -29,6 +29,8 @@ CLOSED_WITHIN_S = 1.0
 MOST_BYTES = 256 * 1024 * 1024
 #: Bringing back may take as long as it takes; it ends when nothing has come for so long [s].
 SILENT_S = 60.0
+#: How often it is noted how much has come [s]; `xmml cancel` waits as long as something is noted.
+NOTED_EVERY_S = 5.0
 #: How long it may take in any case [s].
 LONGEST_S = 7 * 86_400.0
 #: How often it is tried: again when the connection was lost after something had come over it.
@@ -42,10 +44,14 @@ class NotBrought:
     Attributes:
         too_large: working folders that do not come without being asked for, relative to the run's folder.
         not_there: folders of instances, each with the name of a result that it has not.
+        links: how many symbolic links were left out.
+        first_links: some of them, relative to the run's folder.
     """
 
     too_large: Sequence[str] = ()
     not_there: Sequence[tuple[str, str]] = ()
+    links: int = 0
+    first_links: Sequence[str] = ()
 
 
 class Teardown:
@@ -110,6 +116,7 @@ class Teardown:
             self._report(ResultsLeft(text, self._is_interrupted))
         if not answers:
             return
+        self._report(SiteProgress(f"{site.name}: removing what the run has there"))
         async with asyncio.timeout(CLEAN_WITHIN_S):
             await site.clean(site.job_ids, keeps_folder=bool(why))
 
@@ -119,10 +126,14 @@ class Teardown:
             return "", True
         if self._is_interrupted:
             return "that was interrupted", True
-        task = asyncio.create_task(fetch_results(site, self._plan, self._folder, self._jobs))
+        arrived = Arrived(site.name, self._report)
+        task = asyncio.create_task(fetch_results(site, self._plan, self._folder, self._jobs, arrived))
         self._bringing_back.append(task)
         try:
-            return self._why_left(await task), True
+            rest = await task
+            if rest.links:
+                self._report(SiteNotice(f"{site.name}: {links_left_out(rest)}"))
+            return self._why_left(rest), True
         except asyncio.CancelledError:
             if not task.cancelled():
                 raise
@@ -148,9 +159,49 @@ async def _close(site: RunSite) -> None:
         await site.leave()
 
 
-async def fetch_results(site: RunSite, plan: Plan, folder: RunFolder, jobs: Mapping[str, SiteJob]) -> NotBrought:
+class Arrived:
+    """How much of the results of a site has arrived."""
+
+    def __init__(self, site: str, report: Callable[[LastReport], None]) -> None:
+        """
+        Args:
+            report: is told now and then, as long as something arrives.
+        """
+        self._site = site
+        self._report = report
+        self._total_b = self._arrived_b = 0
+        self._has_moved = True
+
+    def total(self, size_b: int) -> None:
+        """Say how much there is."""
+        self._total_b, self._arrived_b = size_b, 0
+
+    def advanced(self, size_b: int) -> None:
+        """Say how much more stands here."""
+        self._arrived_b += size_b
+
+    def moved(self) -> None:
+        """Say that something goes on, whatever it is."""
+        self._has_moved = True
+
+    async def note(self) -> None:
+        """Report now and then, until cancelled."""
+        while True:
+            if self._has_moved:
+                amount = f", {self._arrived_b / 1e6:,.1f} of {self._total_b / 1e6:,.1f} MB" if self._total_b else ""
+                self._report(SiteProgress(f"{self._site}: fetching results{amount}"))
+            self._has_moved = False
+            await asyncio.sleep(NOTED_EVERY_S)
+
+
+async def fetch_results(
+    site: RunSite, plan: Plan, folder: RunFolder, jobs: Mapping[str, SiteJob], arrived: Arrived
+) -> NotBrought:
     """Copy the logs of a site's instances and of its relay, and the results, into the folder of the run; return what
     else there is to say.
+
+    Args:
+        arrived: is told how far it is.
 
     Raises:
         TransportError: the site cannot be reached.
@@ -166,23 +217,27 @@ async def fetch_results(site: RunSite, plan: Plan, folder: RunFolder, jobs: Mapp
         def on_piece() -> None:
             nonlocal has_come
             has_come = True
+            arrived.moved()
             if not limit.expired():
                 limit.reschedule(loop.time() + SILENT_S)
 
+        noting = asyncio.create_task(arrived.note())
         try:
             for _ in range(ATTEMPTS - 1):
                 try:
-                    return await _bring_back(site, wanted, folder, on_piece)
+                    return await _bring_back(site, wanted, folder, arrived, on_piece)
                 except (ConnectionLost, CommandExited):
                     if not has_come:
                         raise
                     has_come = False  # what has come is kept for the next attempt
-            return await _bring_back(site, wanted, folder, on_piece)
+            return await _bring_back(site, wanted, folder, arrived, on_piece)
         except BaseException:
             remove_parts(folder.path, relay_log(site.name))
             for each in wanted:
                 remove_parts(folder.path / each)
             raise
+        finally:
+            noting.cancel()
 
 
 def _wanted_of(site: RunSite, plan: Plan, jobs: Mapping[str, SiteJob]) -> dict[str, list[str]]:
@@ -193,6 +248,16 @@ def _wanted_of(site: RunSite, plan: Plan, jobs: Mapping[str, SiteJob]) -> dict[s
         if any(instance.name in names for instance in instances):
             wanted[process] = []
     return wanted
+
+
+def links_left_out(rest: NotBrought) -> str:
+    """Return what is told of symbolic links among the results that were left out."""
+    names = ", ".join(rest.first_links) + (", ..." if rest.links > len(rest.first_links) else "")
+    links = "a symbolic link" if rest.links == 1 else f"{rest.links:,} symbolic links"
+    return (
+        f"not copied: {links} among the results: {names}; run:stage-out with the name of a link copies the file or "
+        "folder that it leads to"
+    )
 
 
 def too_large(folders: Sequence[str]) -> str:
@@ -207,7 +272,11 @@ def too_large(folders: Sequence[str]) -> str:
 
 
 async def _bring_back(
-    site: RunSite, wanted: Mapping[str, Sequence[str]], folder: RunFolder, on_piece: Callable[[], None]
+    site: RunSite,
+    wanted: Mapping[str, Sequence[str]],
+    folder: RunFolder,
+    arrived: Arrived,
+    on_piece: Callable[[], None],
 ) -> NotBrought:
     files = [relay_log(site.name)]
     order = {"folders": wanted, "files": files, "most_bytes": MOST_BYTES}
@@ -227,12 +296,14 @@ async def _bring_back(
                 raise SiteError(f"site {site.name} names a file that nobody asked for: {path}")
         for each in {os.path.dirname(path) for path in listed["found"]}:
             _make_folder(folder.path, each)
-        report = await there.take(folder.path, listed["found"], listed["bytes"])
+        arrived.total(listed["bytes"])
+        report = await there.take(folder.path, listed["found"], listed["bytes"], arrived.advanced)
     if report.failed:
         (path, why), *others = report.failed
         more = f", and {len(others)} more files" if others else ""
         raise SiteError(f"{path}: {why}{more}")
-    return NotBrought(listed["too_large"], [(folder, name) for folder, name in listed["not_there"]])
+    not_there = [(folder, name) for folder, name in listed["not_there"]]
+    return NotBrought(listed["too_large"], not_there, listed["links"], listed["first_links"])
 
 
 def _make_folder(base: Path, path: str) -> None:

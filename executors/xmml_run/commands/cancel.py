@@ -8,6 +8,7 @@ from pathlib import Path
 
 from xmml_executors.launch.site.journal import read_journal
 from xmml_executors.outcome import ExitStatus, SiteError
+from xmml_executors.run_folder import DOOR
 from xmml_executors.run_lock import is_owned
 from xmml_planner import PlanFormatError, plan_from_text
 
@@ -17,9 +18,14 @@ from xmml_run.errors import NotARun
 from xmml_run.follow import wait_until_ended
 from xmml_run.inspection import read_run
 
-DESCRIPTION = "Stop a run, and remove every trace of it at every site."
-#: How long a launcher may take to stop its run and to clean up.
-STOPS_WITHIN_S = 60.0
+DESCRIPTION = (
+    "Stop a run, and remove every trace of it at every site. A run that goes on is stopped by its own xmml-run, which "
+    "fetches the results first, however long that takes; Ctrl-C ends the waiting, not the run."
+)
+#: A launcher that ends its run notes something at least this often: fetching results ends when nothing comes for 60 s.
+SILENT_S = 120.0
+#: How often people are told what is waited for.
+TOLD_EVERY_S = 10.0
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -33,23 +39,49 @@ def run(options: Namespace) -> int:
     try:
         return _cancel(options.run)
     except SiteError as error:
-        print(f"xmml cancel: {error}", file=sys.stderr)
+        _tell(str(error))
         return ExitStatus.SITE_FAILED
 
 
 def _cancel(folder: Path) -> int:
-    if ask(folder, {"ask": "stop"}) is not None and not wait_until_ended(folder, STOPS_WITHIN_S):
-        print(f"xmml cancel: {folder.name} does not stop; end its xmml-run, and cancel again", file=sys.stderr)
-        return ExitStatus.SITE_FAILED
+    # Without its query socket, a run that is owned is already ending, or only just beginning.
+    is_going = ask(folder, {"ask": "stop"}) is not None or (is_owned(folder) and not (folder / DOOR).exists())
+    if is_going:
+        try:
+            has_ended = _wait(folder)
+        except KeyboardInterrupt:
+            _tell(f"{folder.name} goes on ending in {_owner(folder)}; xmml cancel {folder} waits for it again")
+            return ExitStatus.INTERRUPTED
+        if not has_ended:
+            _tell(f"nothing has moved in {folder.name} for {SILENT_S:g} s; end {_owner(folder)}, and cancel again")
+            return ExitStatus.SITE_FAILED
     told = read_journal(folder)
     if is_owned(folder):
-        who = f"process {told.launcher[0]}" if told is not None else "a process"
-        print(f"xmml cancel: {who} carries out {folder.name} and does not answer; end it first", file=sys.stderr)
+        _tell(f"{_owner(folder)} carries out {folder.name} and does not answer; end it first")
         return ExitStatus.SITE_FAILED
     (folder / ".secret").unlink(missing_ok=True)
     if told is None or not told.unclean:
         print(f"{folder.name}: nothing is left of it")
         return ExitStatus.DONE
+    if is_going:  # it may have left results there on purpose
+        _tell(f"{folder.name} has left something at {', '.join(told.unclean)}; xmml cancel {folder} removes it")
+        return ExitStatus.SITE_FAILED
+    try:
+        return _clean(folder)
+    except KeyboardInterrupt:
+        left = ", ".join(told.unclean)
+        _tell(f"interrupted; something may be left at {left}: xmml cancel {folder} removes it")
+        return ExitStatus.INTERRUPTED
+
+
+def _wait(folder: Path) -> bool:
+    """Wait until the `xmml-run` of a run has ended; return whether it has."""
+    waits = f"waiting for {_owner(folder)} to end {folder.name}"
+    return wait_until_ended(folder, SILENT_S, _tell, TOLD_EVERY_S, waits)
+
+
+def _clean(folder: Path) -> int:
+    """Remove what a run whose `xmml-run` is gone has left at its sites."""
     from xmml_executors.launch.cancellation import clean_sites
 
     try:
@@ -58,5 +90,15 @@ def _cancel(folder: Path) -> int:
         raise NotARun(f"{folder}: {error}") from None
     problems = clean_sites(plan, folder, print)
     for problem in problems:
-        print(f"xmml cancel: {problem}", file=sys.stderr)
+        _tell(problem)
     return ExitStatus.SITE_FAILED if problems else ExitStatus.DONE
+
+
+def _owner(folder: Path) -> str:
+    """Return who carries out a run, as far as its journal says so."""
+    told = read_journal(folder)
+    return "its xmml-run" + (f" (process {told.launcher[0]})" if told is not None and told.launcher[0] else "")
+
+
+def _tell(text: str) -> None:
+    print(f"xmml cancel: {text}", file=sys.stderr, flush=True)

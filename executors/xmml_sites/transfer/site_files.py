@@ -32,15 +32,24 @@ _ADVICE = ("; make room and copy again", "; copy to another place")
 A = TypeVar("A")
 
 
-class _SignsOfLife(NoProgress):
-    """Has somebody told that this end compares what it has, although nothing comes meanwhile."""
+class _CopyProgress(NoProgress):
+    """Passes on, to the thread of the event loop, how a copy goes on."""
 
-    def __init__(self, on_life: Callable[[], None]) -> None:
-        """Is called by the thread of the event loop, which is that of `on_life`, too."""
-        self._on_life, self._loop = on_life, asyncio.get_running_loop()
+    def __init__(self, on_life: Callable[[], None] | None, on_bytes: Callable[[int], None] | None) -> None:
+        """
+        Args:
+            on_life: is called when this end compares what it has, although nothing comes meanwhile.
+            on_bytes: is called with the number of bytes that are new at the target.
+        """
+        self._on_life, self._on_bytes, self._loop = on_life, on_bytes, asyncio.get_running_loop()
+
+    def advanced(self, size_b: int) -> None:
+        if self._on_bytes is not None:
+            self._loop.call_soon_threadsafe(self._on_bytes, size_b)
 
     def compared(self) -> None:
-        self._loop.call_soon_threadsafe(self._on_life)
+        if self._on_life is not None:
+            self._loop.call_soon_threadsafe(self._on_life)
 
 
 class FileCommand:
@@ -73,21 +82,21 @@ class FileCommand:
             names: of the copies.
             size_b: of all files together, or so.
         """
-        progress = self._progress()
+        progress = _CopyProgress(self._on_life, None)
         return await self._copy(size_b, lambda stream: give(stream, files, progress, names))
 
-    async def take(self, base: Path, only: Sequence[str], size_b: int) -> Report:
+    async def take(
+        self, base: Path, only: Sequence[str], size_b: int, on_bytes: Callable[[int], None] | None = None
+    ) -> Report:
         """Take files below a folder; return what came of it.
 
         Args:
             only: the paths of these files; whoever gives anything else is not believed.
             size_b: of all files together, or so.
+            on_bytes: is called with the number of bytes that are new here, as the copy goes on.
         """
-        layout, progress = Layout(base, None), self._progress()
+        layout, progress = Layout(base, None), _CopyProgress(self._on_life, on_bytes)
         return await self._copy(size_b, lambda stream: take(stream, layout, progress, only=only))
-
-    def _progress(self) -> NoProgress:
-        return NoProgress() if self._on_life is None else _SignsOfLife(self._on_life)
 
     async def _copy(self, size_b: int, copy: Callable[[ConversationStream], A]) -> A:
         if size_b > WIDE_B and not self._is_wide:

@@ -53,7 +53,7 @@ def is_fork_server(pid: int) -> bool:
 def started(tmp_path: Path) -> Iterator[Started]:
     made = Started(tmp_path)
     yield made
-    made.executor.close(tmp_path)
+    made.executor.close(tmp_path, print)
 
 
 def test_a_program_finds_what_it_finds_when_an_interpreter_is_started_for_it(started: Started) -> None:

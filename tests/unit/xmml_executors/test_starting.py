@@ -49,7 +49,7 @@ def harness(tmp_path: Path) -> Iterator[Supervised]:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
         signal.signal(signal.SIGUSR1, before)
     yield made
-    made.executor.close(tmp_path)
+    made.executor.close(tmp_path, print)
 
 
 @pytest.mark.parametrize("hosted", [(), ("b",)], ids=["alone", "hosting"])

@@ -26,7 +26,7 @@ def harness(tmp_path: Path) -> Iterator[Supervised]:
     """A supervisor that is ended after the test."""
     made = Supervised(tmp_path)
     yield made
-    made.executor.close(tmp_path)
+    made.executor.close(tmp_path, print)
 
 
 def forked(harness: Supervised, name: str) -> None:
@@ -53,7 +53,7 @@ def test_the_exit_status_is_reported_by_a_supervisor_whose_starter_ignores_child
         harness = Supervised(tmp_path)
     harness.start("a", "exit 7")
     assert harness.report("ended", "a").status == 7
-    harness.executor.close(tmp_path)
+    harness.executor.close(tmp_path, print)
 
 
 def test_output_is_passed_on_and_written_before_the_end_is_reported(harness: Supervised) -> None:
@@ -183,7 +183,7 @@ def test_closing_ends_also_a_grandchild_that_detached_itself(tmp_path: Path) -> 
     harness = Supervised(tmp_path)
     harness.start("a", "setsid sh -c 'echo $$ > daemon; trap \"\" TERM HUP; sleep 600' & sleep 600")
     daemon = number_in(tmp_path / "daemon")
-    harness.executor.close(tmp_path)
+    harness.executor.close(tmp_path, print)
     assert not is_running(daemon)
 
 
@@ -217,7 +217,7 @@ def test_what_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     harness = Supervised(tmp_path)
     harness.start("a", "trap '' TERM; echo $$ > pid; while :; do sleep 1; done")
     pid = number_in(tmp_path / "pid")
-    harness.executor.close(tmp_path)
+    harness.executor.close(tmp_path, print)
     assert not is_running(pid)
 
 
@@ -233,7 +233,7 @@ def test_files_to_remove_go_when_everything_has_ended(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("s")
     harness.executor.remove_at_end(secret)
-    harness.executor.close(tmp_path)
+    harness.executor.close(tmp_path, print)
     assert not secret.exists()
 
 
@@ -242,7 +242,7 @@ def test_folders_to_remove_go_with_everything_in_them(tmp_path: Path) -> None:
     (tmp_path / "session/below").mkdir(parents=True)
     (tmp_path / "session/below/file").write_text("s")
     harness.executor.remove_at_end(tmp_path / "session")
-    harness.executor.close(tmp_path)
+    harness.executor.close(tmp_path, print)
     assert not (tmp_path / "session").exists()
 
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from written_runs import PLAN, write_run
 from xmml_executors.run_lock import RunLocked, is_owned, own
-from xmml_planner import Job, Plan, PlannedInstance
 from xmml_run.arguments import UsageError
 from xmml_run.commands.status import status_lines
 from xmml_run.errors import NotARun
@@ -21,12 +21,6 @@ from xmml_run.inspection import follow, going, read_run
 from xmml_run.main import xmml_run
 from xmml_run.resume import resumed
 from xmml_run.xmml_command import xmml_command
-
-A = PlannedInstance(
-    "a", "a", "submodel", 0, 1, True, 1, False, 1.0, 1.0, {}, (), ("/bin/true",), {}, 1, "instances/a", "local"
-)
-PLAN = Plan("m", "/m.xmml", "/", (Job("all", "local", ("a",)),), (), (A,), ())
-
 
 #: Owns the run in a folder until it is killed, and leaves what a run leaves whose machine loses its power.
 OWNER = """import sys, time
@@ -39,12 +33,6 @@ owned = own(folder)
 print("owned", flush=True)
 time.sleep(600)
 """
-
-
-def write_run(folder: Path, *events: dict[str, object]) -> None:
-    (folder / "plan.json").write_text(PLAN.to_text())
-    lines = [json.dumps({"time": 1.0, "site": "local", "instance": "a", **event}) for event in events]
-    (folder / "events.jsonl").write_text("".join(f"{line}\n" for line in lines))
 
 
 @pytest.fixture

@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 import skipping_clock
+from xmml_executors.executor import LastReport, SiteProgress
 from xmml_executors.launch import teardown
 from xmml_executors.launch.jobs.job_nodes import JobNodes
 from xmml_executors.launch.jobs.site_job import SiteJob
 from xmml_executors.launch.site.journal import Journal
 from xmml_executors.launch.site.run_site import RunSite
-from xmml_executors.launch.teardown import SILENT_S, NotBrought
+from xmml_executors.launch.teardown import SILENT_S, Arrived, NotBrought
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
 from xmml_native import mto
@@ -37,7 +38,8 @@ def there(make_plan: Callable[..., Plan], tmp_path: Path) -> Any:
     """What is brought back: that of `a`, which ran there, to a folder; `b` ran elsewhere."""
     job = Job("there", "there", ("a",))
     jobs = {"there": SiteJob("there", "there", Site("there"), job, 60.0, JobNodes(job, Site("there"), ()))}
-    return SimpleNamespace(name="there"), make_plan("a", "b"), SimpleNamespace(path=tmp_path), jobs
+    arrived = Arrived("there", lambda _: None)
+    return SimpleNamespace(name="there"), make_plan("a", "b"), SimpleNamespace(path=tmp_path), jobs, arrived
 
 
 def brought_back(there: Any, monkeypatch: pytest.MonkeyPatch, pause_s: float) -> NotBrought:
@@ -108,6 +110,7 @@ class Result:
         instances = tuple(dataclasses.replace(each, stage_out=stage_out) for each in plan.instances)
         self._plan = dataclasses.replace(plan, instances=instances, jobs=(self._job,), sites=(Site("there"),))
         self._folder = RunFolder(tmp_path / folder, self._plan)
+        self.told: list[LastReport] = []
         self._there = tmp_path / "there"
         path = f"{self._plan.by_name['a'].folder}/work/{result}"
         self.here, there = self._folder.path / path, self._there / path
@@ -128,7 +131,8 @@ class Result:
         site.folder = str(self._there)
         try:
             jobs = {"there": SiteJob("there", "there", site.site, self._job, 60.0, JobNodes(self._job, site.site, ()))}
-            return await teardown.fetch_results(site, self._plan, self._folder, jobs)
+            arrived = Arrived("there", self.told.append)
+            return await teardown.fetch_results(site, self._plan, self._folder, jobs, arrived)
         finally:
             await site.transport.close()
 
@@ -154,9 +158,40 @@ def test_each_piece_of_a_result_that_comes_is_a_sign_of_life(
     make_plan: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result, signs = Result(make_plan, tmp_path), counted_signs(monkeypatch)
-    assert result.bring_back() == NotBrought([], [])
+    assert result.bring_back() == NotBrought([], [], 0, [])
     assert result.here.read_bytes() == result.content
     assert len(signs) >= PIECES
+    assert SiteProgress("there: fetching results") in result.told
+
+
+def test_it_is_noted_now_and_then_how_much_has_come_as_long_as_something_comes(
+    there: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[float, str]] = []
+    *others, _ = there
+
+    async def arriving(*arguments: Any) -> NotBrought:
+        *_, arrived, on_piece = arguments
+        arrived.total(30_000_000)
+        for pause_s in (1, 4.5, 0.9 * SILENT_S):
+            await asyncio.sleep(pause_s)
+            arrived.advanced(10_000_000)
+            on_piece()
+        return NotBrought()
+
+    async def fetch() -> None:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        arrived = Arrived("there", lambda report: told.append((round(loop.time() - begun), report.text)))
+        await teardown.fetch_results(*others, arrived)
+
+    monkeypatch.setattr(teardown, "_bring_back", arriving)
+    skipping_clock.run(fetch())
+    assert told == [
+        (0, "there: fetching results, 0.0 of 30.0 MB"),
+        (5, "there: fetching results, 10.0 of 30.0 MB"),
+        (10, "there: fetching results, 20.0 of 30.0 MB"),
+    ]
 
 
 def test_comparing_what_has_come_before_is_a_sign_of_life_although_nothing_comes_meanwhile(
@@ -171,7 +206,7 @@ def test_comparing_what_has_come_before_is_a_sign_of_life_although_nothing_comes
             super().__init__(site, channel, open_lane, None, lease_s)
 
     monkeypatch.setattr(channel_transport, "Conversation", NothingComes)
-    assert result.bring_back() == NotBrought([], [])
+    assert result.bring_back() == NotBrought([], [], 0, [])
     assert result.here.read_bytes() == result.content
     assert signs
 
@@ -184,7 +219,7 @@ def test_results_come_into_a_folder_of_a_run_that_lies_behind_a_link_of_the_user
     (tmp_path / link).parent.mkdir(exist_ok=True)
     (tmp_path / link).symlink_to(tmp_path / "scratch")
     result = Result(make_plan, tmp_path, "runs/run")
-    assert result.bring_back() == NotBrought([], [])
+    assert result.bring_back() == NotBrought([], [], 0, [])
     assert result.here.read_bytes() == result.content
 
 
@@ -208,7 +243,20 @@ def test_a_link_that_a_pattern_names_comes_as_a_copy_of_the_file_that_it_leads_t
     result = Result(make_plan, tmp_path, stage_out=("last",))
     result.there.rename(elsewhere := tmp_path / "elsewhere")
     (result.there.parent / "last").symlink_to(elsewhere)
-    assert result.bring_back() == NotBrought([], [])
+    assert result.bring_back() == NotBrought([], [], 0, [])
     last = result.here.parent / "last"
     assert not last.is_symlink()
     assert last.read_bytes() == result.content
+
+
+def test_links_in_a_folder_are_left_out_and_told(make_plan: Callable[..., Plan], tmp_path: Path) -> None:
+    result = Result(make_plan, tmp_path)
+    (result.there.parent / "last").symlink_to("result")
+    rest = result.bring_back()
+    assert rest == NotBrought([], [], 1, ["instances/a/work/last"])
+    assert teardown.links_left_out(rest) == (
+        "not copied: a symbolic link among the results: instances/a/work/last; "
+        "run:stage-out with the name of a link copies the file or folder that it leads to"
+    )
+    many = NotBrought(links=1200, first_links=["a/one", "a/two"])
+    assert "1,200 symbolic links among the results: a/one, a/two, ...;" in teardown.links_left_out(many)
