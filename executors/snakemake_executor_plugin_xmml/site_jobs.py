@@ -199,7 +199,7 @@ class _SiteSession:
             if not number:
                 await self._stage_in(job, folder)
                 number = await self._submit_wholly(site, job, folder)
-            await self._bring_back(job, folder, number, await self._until_over(number))
+            await self._fetch_outputs(job, folder, number, await self._until_over(number))
         except asyncio.CancelledError:
             await _in_any_case(self._cancel(number))
             raise
@@ -279,7 +279,7 @@ class _SiteSession:
                     return
             await asyncio.sleep(ASK_EVERY_S if self.site.has_queue else ASK_EVERY_S / 10)
 
-    async def _bring_back(self, job: SiteJob, folder: str, number: str, status: JobStatus) -> None:
+    async def _fetch_outputs(self, job: SiteJob, folder: str, number: str, status: JobStatus) -> None:
         end = await self.queue.end_of(folder, status)
         if end.result is None:
             raise SiteJobFailed(f"job {number} at {self.site.name} ended without a result: {end.why}")

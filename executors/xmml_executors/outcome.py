@@ -73,7 +73,7 @@ def not_all_back(left: Sequence[str], *, interrupted: bool) -> Outcome:
 
     Args:
         left: what is told of each site.
-        interrupted: the user has interrupted the bringing back.
+        interrupted: the user has interrupted the fetching.
     """
     if interrupted:
         reason = "the run was interrupted while its results came back: what is missing still lies at its site"

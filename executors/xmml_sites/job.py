@@ -217,7 +217,7 @@ class JobQueue:
         said = words.get(state, f"the queue calls it {state.value}")
         return JobEnd(f"{said} ({status.reason})" if status.reason else said)
 
-    async def said_by(self, folder: str) -> str:
+    async def last_words_of(self, folder: str) -> str:
         """Return the last line that a job has written to its standard error, if it can be read."""
         file = shlex.quote(f"{folder}/{STDERR}")
         try:

@@ -1,4 +1,4 @@
-//! The process of a launcher on a login node: the login proxy, and the relays of the site.
+//! The site gateway: the process of a launcher on a login node, with the login proxy and the relays of the site.
 //!
 //! Each of them has a thread, and this one passes lines between them and the launcher. It waits for none of them: where a
 //! file system does not answer, the login proxy, which works on files, waits for that alone.
@@ -138,7 +138,7 @@ impl Worker {
     }
 }
 
-/// The login proxy and the relays of a launcher, and the streams that lead to it.
+/// The site gateway: the login proxy and the relays of a launcher, and the streams that lead to it.
 pub struct Multiplexer {
     run: PathBuf,
     serve_relay: ServeRelay,

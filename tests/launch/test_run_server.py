@@ -198,7 +198,7 @@ def test_more_runs_than_the_process_has_descriptors_for_fail_and_end_no_other(si
             sites.kill(server.process)
 
 
-def test_runs_of_a_process_share_one_login_and_one_proxy_at_each_site(server: Server, sites: Sites) -> None:
+def test_runs_of_a_process_share_one_login_and_one_gateway_at_each_site(server: Server, sites: Sites) -> None:
     model = sites.write_model(asks=WAITS)
     server.begin("first", model)
     server.await_joined("first")
@@ -207,9 +207,9 @@ def test_runs_of_a_process_share_one_login_and_one_proxy_at_each_site(server: Se
     server.await_joined("second")
     assert {name: each.opened() for name, each in sites.servers.items()} == opened
     for each in sites.servers.values():
-        (proxy,) = [pid for pid, line in each.processes().items() if " talk " in line]
+        (gateway,) = [pid for pid, line in each.processes().items() if " talk " in line]
         # On NFS the folder of the run that began first could not be removed while it is executed from there.
-        assert Path(f"/proc/{proxy}/exe").readlink().parent == (each.home / "xmml/staged").resolve()
+        assert Path(f"/proc/{gateway}/exe").readlink().parent == (each.home / "xmml/staged").resolve()
     server.request(stop="first")
     assert server.await_end("first") == 130
     assert "second" not in server.statuses

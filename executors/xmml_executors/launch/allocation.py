@@ -171,7 +171,7 @@ class Allocation:
                     self._tell(f"{job.site}: ready on {hosts}" + (f", job {id}" if id else ""))
                     self.on(Ready(job.member, attempt))
             case TimedOut():
-                self.on(Ended(job.member, attempt, "nobody spoke to it in time"))
+                self.on(Ended(job.member, attempt, "it received no order in time"))
             case LeaseExpired():
                 self.on(Ended(job.member, attempt, "it has not heard of us for too long"))
 

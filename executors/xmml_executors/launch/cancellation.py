@@ -45,8 +45,8 @@ async def _clean(site: RunSite, past: JournalContent, tell: Callable[[str], None
         await site.locate()
         if left.folder:
             site.folder = left.folder
-        await site.look_up(left.jobs)
-        found = await site.standing(list(left.reservations))
+        await site.recover_job_ids(left.jobs)
+        found = await site.remains(list(left.reservations))
         await site.clean_shared(left, past.launcher)
         await site.clean(site.job_ids, list(left.reservations))
     except (TransportError, SiteError, SchedulerUnavailable) as error:

@@ -149,7 +149,7 @@ class Launcher:
                 self.job_of[instance.name] = self.job_of[instance.rank_of]
             if instance.process is not None and instance.name in self.job_of:
                 self.job_of[instance.process] = self.job_of[instance.name]
-        self._leaving = Teardown(plan, folder, self.jobs, self._reports.put)
+        self._teardown = Teardown(plan, folder, self.jobs, self._reports.put)
         self._first, self._later = first_and_later(list(self.jobs.values()))
         self.late = self._names_of(member for wave in self._later for member in wave)
 
@@ -241,16 +241,16 @@ class Launcher:
         self._tell(job, self._node_of(job, name), protocol.Watch(name, pid))
 
     def close(self, on_report: Callable[[LastReport], None]) -> None:
-        """End everything at the sites, bring back what the run has made, and clean up.
+        """Stop everything at the sites, fetch the results, and clean up.
 
-        What stops a run ends the bringing back. What has not come stays at its site.
+        What stops a run also ends the fetching. What has not arrived stays at its site.
 
         Args:
             on_report: is called, in this thread, with each notice, and with what still lies at a site.
         """
         future = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
         try:
-            with on_stop(lambda: self._soon(self._leaving.interrupt), self._stop):
+            with on_stop(lambda: self._soon(self._teardown.interrupt), self._stop):
                 for report in self._reports.take_until(future):
                     if isinstance(report, LastReport):
                         on_report(report)
@@ -277,9 +277,9 @@ class Launcher:
         return job.nodes.agent_of(self.plan.by_name[instance.rank_of or instance.name])
 
     def _tell(self, job: SiteJob, node: int, order: protocol.Order) -> None:
-        channel = self.sites[job.site].channel
-        if channel is not None:
-            self._soon(lambda: channel.tell(job.agent(node), order))
+        session = self.sites[job.site].session
+        if session is not None:
+            self._soon(lambda: session.send_order(job.agent(node), order))
 
     def _notice(self, text: str) -> None:
         self._reports.put(SiteNotice(text))
@@ -297,7 +297,7 @@ class Launcher:
         return frozenset(name for name, member in self.job_of.items() if member in wanted)
 
     def _begin(self, coordinator: Sequence[str]) -> None:
-        self._acquiring.append(self._loop.create_task(self._told(self._acquire(coordinator))))
+        self._acquiring.append(self._loop.create_task(self._report_failure_of(self._acquire(coordinator))))
 
     async def _acquire(self, coordinator: Sequence[str]) -> None:
         if self.relay is not None:
@@ -311,10 +311,10 @@ class Launcher:
         self._reports.put(Acquired())
         begun = self._loop.time()
         for wave in self._later:
-            self._acquiring.append(self._loop.create_task(self._told(self._get_later(wave, begun))))
+            self._acquiring.append(self._loop.create_task(self._report_failure_of(self._get_later(wave, begun))))
 
-    async def _told(self, work: Coroutine[Any, Any, None]) -> None:
-        """Get jobs; what keeps us from it is told the run."""
+    async def _report_failure_of(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do work that gets jobs; report to the run what keeps us from it."""
         try:
             await work
         except EXPECTED as error:
@@ -381,7 +381,7 @@ class Launcher:
         left = self.past.sites.get(site.name) if self.past is not None else None
         if left is not None and self.past is not None:
             await site.locate()
-            await site.look_up(left.jobs)
+            await site.recover_job_ids(left.jobs)
             await site.clean_shared(left, self.past.launcher)
         if left is not None and (left.has_begun or left.reservations):
             await site.clean(site.job_ids, list(left.reservations))
@@ -389,7 +389,7 @@ class Launcher:
         elif left is not None and left.folder:
             await site.end_builds(left.folder)
         await site.prepare(self.folder.secret.hex())
-        await site.ask_for_limits([job for job in self.jobs.values() if job.site == site.name])
+        await site.query_limits([job for job in self.jobs.values() if job.site == site.name])
         checks = [check_python(site, parts, self.plan), check_images(site, parts, self.plan)]
         await together([self._stage(site, parts), *checks])
         await build_at(site, parts, self.plan, self.folder, self._notice)
@@ -496,7 +496,7 @@ class Launcher:
             case _ if folder == job.folder and folder not in self._silent_jobs:
                 self._steps_awaited.on_report(report)
                 if isinstance(report, protocol.Ended) and report.status == 0:
-                    self._leaving.ended_well.add(report.name)
+                    self._teardown.ended_well.add(report.name)
                 self._reports.put(report)
 
     async def _await_nodes(self, site: RunSite, job: SiteJob) -> None:
@@ -505,7 +505,7 @@ class Launcher:
         await asyncio.sleep(STARTS_WITHIN_S)
         if folder == job.folder and not job.is_ready and folder not in self._over | self._lost_jobs:
             missing = ", ".join(str(each.node) for each in job.nodes.agents if each.node not in job.about)
-            said = await site.said_by(folder)
+            said = await site.last_words_of(folder)
             self._notice(
                 f"{job.member}: nothing has started on node {missing} of job {job.id} for {STARTS_WITHIN_S:.0f} s"
                 f"{f'; its script says: {said}' if said else ''}"
@@ -519,7 +519,7 @@ class Launcher:
             return
         self._lost_jobs.add(folder)
         attempt, has_begun = job.attempt, int(node) in job.about
-        said = await site.said_by(folder)
+        said = await site.last_words_of(folder)
         why = f"what starts programs on node {node} ended with status {report.status}{f': {said}' if said else ''}"
         with contextlib.suppress(TransportError):
             await site.cancel(job, attempt)
@@ -647,17 +647,17 @@ class Launcher:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._leave_entries()
-        await self._leaving.leave(list(self.sites.values()), has_results=self.is_acquired)
+        await self._teardown.leave(list(self.sites.values()), has_results=self.is_acquired)
 
     async def _end_jobs(self) -> None:
         """Let the supervisors end everything, and wait until they have."""
         going = [each for each in self.jobs.values() if each.member in self._gone]
         going = [each for each in going if not self.sites[each.site].is_given_up]
         for job in going:
-            channel = self.sites[job.site].channel
+            session = self.sites[job.site].session
             for agent in job.agents:
-                if channel is not None and agent not in self._agents_over and job.folder not in self._over:
-                    channel.tell(agent, protocol.Quit())
+                if session is not None and agent not in self._agents_over and job.folder not in self._over:
+                    session.send_order(agent, protocol.Quit())
         until = self._loop.time() + ENDS_WITHIN_S
         while any(job.folder not in self._over for job in going) and self._loop.time() < until:
             self._ended.clear()

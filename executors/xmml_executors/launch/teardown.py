@@ -1,4 +1,4 @@
-"""Leaving the sites when a run is over: what it has made there comes back, and nothing of it stays."""
+"""The teardown of a run at its sites: results are fetched, then what the run has there is removed."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from xmml_executors.run_folder import RunFolder, relay_log
 CLEAN_WITHIN_S = 30.0
 #: How long closing the connection to a site may take that was given up.
 CLOSED_WITHIN_S = 1.0
-#: Working folders without declared results come back whole, unless they are larger [bytes].
+#: Working folders without declared results are fetched whole, unless they are larger [bytes].
 MOST_BYTES = 256 * 1024 * 1024
-#: Bringing back may take as long as it takes; it ends when nothing has come for so long [s].
+#: Fetching may take as long as it takes; it ends when nothing has arrived for so long [s].
 SILENT_S = 60.0
 #: How often it is noted how much has come [s]; `xmml cancel` waits as long as something is noted.
 NOTED_EVERY_S = 5.0
@@ -38,11 +38,11 @@ ATTEMPTS = 5
 
 
 @dataclass(frozen=True)
-class NotBrought:
-    """What did not come back, although nothing went wrong.
+class NotFetched:
+    """What was not fetched, although nothing went wrong.
 
     Attributes:
-        too_large: working folders that do not come without being asked for, relative to the run's folder.
+        too_large: working folders that are not fetched unless the model names results, relative to the run's folder.
         not_there: folders of instances, each with the name of a result that it has not.
         links: how many symbolic links were left out.
         first_links: some of them, relative to the run's folder.
@@ -55,7 +55,7 @@ class NotBrought:
 
 
 class Teardown:
-    """Brings results back, and cleans, all sites at the same time.
+    """Fetches the results from all sites at the same time, and cleans the sites.
 
     Attributes:
         ended_well: the instances whose programs have ended without an error: these have written their results.
@@ -76,19 +76,18 @@ class Teardown:
         self._folder = folder
         self._jobs = jobs
         self._report = report
-        self._bringing_back: list[asyncio.Task[NotBrought]] = []
+        self._fetching: list[asyncio.Task[NotFetched]] = []
         self._is_interrupted = False
         self.ended_well: set[str] = set()
 
     def interrupt(self) -> None:
-        """Let nothing more come back; what has not come stays at its site."""
+        """Stop fetching; what has not arrived stays at its site."""
         self._is_interrupted = True
-        for task in self._bringing_back:
+        for task in self._fetching:
             task.cancel()
 
     async def leave(self, sites: Sequence[RunSite], *, has_results: bool) -> None:
-        """Bring back what was made at sites where all jobs have ended, clean them, and close the connections to
-        them."""
+        """Fetch the results of sites where all jobs have ended, clean the sites, and disconnect."""
         problems = await asyncio.gather(
             *(self._leave(site, has_results=has_results) for site in sites), return_exceptions=True
         )
@@ -107,7 +106,7 @@ class Teardown:
                 f"it is silent; what runs there ends by itself within {lease_s():g} s; what it has made lies in "
                 f"{site.folder}"
             )
-        why, answers = await self._bring_back(site) if has_results else ("", True)
+        why, answers = await self._fetch(site) if has_results else ("", True)
         if why:
             text = (
                 f"what the run has made at {site.name} has not all come back: {why}; it still lies at {site.name} "
@@ -120,15 +119,15 @@ class Teardown:
         async with asyncio.timeout(CLEAN_WITHIN_S):
             await site.clean(site.job_ids, keeps_folder=bool(why))
 
-    async def _bring_back(self, site: RunSite) -> tuple[str, bool]:
-        """Bring back what was made at a site; return why not all has come, if so, and whether the site answers."""
+    async def _fetch(self, site: RunSite) -> tuple[str, bool]:
+        """Fetch the results of a site; return why some are left there, if so, and whether the site answers."""
         if site.shares_files:
             return "", True
         if self._is_interrupted:
             return "that was interrupted", True
         arrived = Arrived(site.name, self._report)
         task = asyncio.create_task(fetch_results(site, self._plan, self._folder, self._jobs, arrived))
-        self._bringing_back.append(task)
+        self._fetching.append(task)
         try:
             rest = await task
             if rest.links:
@@ -142,7 +141,7 @@ class Teardown:
             is_away = isinstance(error, (SiteUnreachable, ConnectionLost, NoAnswer, TimeoutError))
             return str(error) or f"nothing has come for {SILENT_S:g} s", not is_away
 
-    def _why_left(self, rest: NotBrought) -> str:
+    def _why_left(self, rest: NotFetched) -> str:
         """Return why the folder of a run has to stay at its site; empty if it has not."""
         done = {self._plan.by_name[name].folder for name in self.ended_well & self._plan.by_name.keys()}
         missing = [
@@ -196,7 +195,7 @@ class Arrived:
 
 async def fetch_results(
     site: RunSite, plan: Plan, folder: RunFolder, jobs: Mapping[str, SiteJob], arrived: Arrived
-) -> NotBrought:
+) -> NotFetched:
     """Copy the logs of a site's instances and of its relay, and the results, into the folder of the run; return what
     else there is to say.
 
@@ -225,12 +224,12 @@ async def fetch_results(
         try:
             for _ in range(ATTEMPTS - 1):
                 try:
-                    return await _bring_back(site, wanted, folder, arrived, on_piece)
+                    return await _fetch_once(site, wanted, folder, arrived, on_piece)
                 except (ConnectionLost, CommandExited):
                     if not has_come:
                         raise
                     has_come = False  # what has come is kept for the next attempt
-            return await _bring_back(site, wanted, folder, arrived, on_piece)
+            return await _fetch_once(site, wanted, folder, arrived, on_piece)
         except BaseException:
             remove_parts(folder.path, relay_log(site.name))
             for each in wanted:
@@ -250,7 +249,7 @@ def _wanted_of(site: RunSite, plan: Plan, jobs: Mapping[str, SiteJob]) -> dict[s
     return wanted
 
 
-def links_left_out(rest: NotBrought) -> str:
+def links_left_out(rest: NotFetched) -> str:
     """Return what is told of symbolic links among the results that were left out."""
     names = ", ".join(rest.first_links) + (", ..." if rest.links > len(rest.first_links) else "")
     links = "a symbolic link" if rest.links == 1 else f"{rest.links:,} symbolic links"
@@ -271,20 +270,20 @@ def too_large(folders: Sequence[str]) -> str:
     )
 
 
-async def _bring_back(
+async def _fetch_once(
     site: RunSite,
     wanted: Mapping[str, Sequence[str]],
     folder: RunFolder,
     arrived: Arrived,
     on_piece: Callable[[], None],
-) -> NotBrought:
+) -> NotFetched:
     files = [relay_log(site.name)]
     order = {"folders": wanted, "files": files, "most_bytes": MOST_BYTES}
     async with site_files(
         site.transport,
         site.site_command,
         "results",
-        "bringing results back",
+        "fetching results",
         timeout_s=LONGEST_S,
         lease_s=lease_s(),
         on_piece=on_piece,
@@ -303,7 +302,7 @@ async def _bring_back(
         more = f", and {len(others)} more files" if others else ""
         raise SiteError(f"{path}: {why}{more}")
     not_there = [(folder, name) for folder, name in listed["not_there"]]
-    return NotBrought(listed["too_large"], not_there, listed["links"], listed["first_links"])
+    return NotFetched(listed["too_large"], not_there, listed["links"], listed["first_links"])
 
 
 def _make_folder(base: Path, path: str) -> None:

@@ -61,7 +61,7 @@ class AsyncsshTransport(ChannelTransport):
             self._connection = await self._open(self.destination)
             await self.reopen(list(self._forwardings))
 
-    async def open_again(self, forwarding: Forwarding) -> bool:
+    async def reconnect(self, forwarding: Forwarding) -> bool:
         wanted, connection = self._forwardings.get(forwarding), self._connection
         if wanted is None or not _stands(connection):
             return True  # the next connection opens it
@@ -246,7 +246,7 @@ class AsyncsshTransport(ChannelTransport):
         self._forwardings[forwarding] = (kind, host, port)
         self._listeners[forwarding] = listener
         if self._connection is not connection:  # the next one was made before it could know of this port
-            await self.open_again(forwarding)
+            await self.reconnect(forwarding)
         return forwarding
 
     async def _listen(self, kind: str, host: str, port: int, at: int) -> asyncssh.SSHListener:

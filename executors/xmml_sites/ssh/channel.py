@@ -149,7 +149,7 @@ async def feed(channel: CommandChannel, data: bytes | Part | None) -> bytes:
     return b""
 
 
-async def drained(*readers: Reader) -> None:
+async def discard_output(*readers: Reader) -> None:
     """Throw away what is still to be read: a subprocess is not over before its outputs are."""
     for reader in readers:
         with contextlib.suppress(OSError):
@@ -159,7 +159,7 @@ async def drained(*readers: Reader) -> None:
 
 async def wait_until_ended(process: asyncio.subprocess.Process) -> None:
     """Wait for the end of a process that was killed, and throw away what it still writes."""
-    await drained(*filter(None, (process.stdout, process.stderr)))
+    await discard_output(*filter(None, (process.stdout, process.stderr)))
     await process.wait()
     if process.stdin is not None:
         with contextlib.suppress(OSError):  # Python before 3.11.3 prints what nobody hears of a broken pipe

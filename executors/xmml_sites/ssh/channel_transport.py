@@ -71,7 +71,7 @@ class ChannelTransport(abc.ABC):
     async def stop_forwarding(self, forwarding: Forwarding) -> None: ...
 
     @abc.abstractmethod
-    async def open_again(self, forwarding: Forwarding) -> bool:
+    async def reconnect(self, forwarding: Forwarding) -> bool:
         """Open a port again that led through an earlier connection; return whether that is done, or no more wanted."""
 
     async def reopen(self, forwardings: Sequence[Forwarding]) -> None:
@@ -81,7 +81,7 @@ class ChannelTransport(abc.ABC):
         left = list(forwardings)
         try:
             for each in forwardings:
-                if await self.open_again(each):
+                if await self.reconnect(each):
                     left.remove(each)
         finally:  # also if whoever has made the connection is cancelled: the ports are those of others, too
             if left:
@@ -90,7 +90,7 @@ class ChannelTransport(abc.ABC):
     async def _keep_reopening(self, left: Sequence[Forwarding]) -> None:
         while left:
             await asyncio.sleep(REOPEN_EVERY_S)
-            left = [each for each in left if not await self.open_again(each)]
+            left = [each for each in left if not await self.reconnect(each)]
 
     def _stop_reopening(self) -> None:
         if self._reopening is not None:
@@ -169,21 +169,21 @@ class ChannelTransport(abc.ABC):
         doing: str,
         *,
         timeout_s: float,
-        lane: str = "",
+        further_channel: str = "",
         on_piece: Callable[[], None] | None = None,
         lease_s: float | None = None,
     ) -> AsyncIterator[Conversation]:
-        lanes: list[asyncio.Future[None]] = []
+        further: list[asyncio.Future[None]] = []
 
-        def open_lane(conversation: Conversation) -> None:
-            lanes.append(asyncio.ensure_future(self._add_channel(conversation, bounded(lane, timeout_s))))
+        def open_channel(conversation: Conversation) -> None:
+            further.append(asyncio.ensure_future(self._add_channel(conversation, bounded(further_channel, timeout_s))))
 
         try:
             async with self._channels, asyncio.timeout(timeout_s):
                 await self.connect()
                 channel = await self.open_channel(bounded(command, timeout_s), for_bulk=True)
                 said = asyncio.ensure_future(collect(self.site, channel.stderr, MOST_OUTPUT))
-                conversation = Conversation(self.site, channel, open_lane, on_piece, lease_s)
+                conversation = Conversation(self.site, channel, open_channel, on_piece, lease_s)
                 try:
                     yield conversation
                     await conversation.finish()
@@ -194,9 +194,9 @@ class ChannelTransport(abc.ABC):
                     await channel.abandon()
                     raise
                 finally:
-                    for each in lanes:
+                    for each in further:
                         each.cancel()
-                    await asyncio.gather(*lanes, return_exceptions=True)
+                    await asyncio.gather(*further, return_exceptions=True)
         except TimeoutError:
             raise NoAnswer(self.site, command, timeout_s) from None
         if status != 0:

@@ -19,14 +19,15 @@ from xmml_sites.ssh.failure import MOST_SHOWN, CommandExited, ConnectionLost, To
 LONGEST_MESSAGE_B = 128 << 20
 #: Number and length of a message.
 _HEAD = struct.Struct("<QI")
-#: In place of a number: the lane has come about, or lives; it carries no more.
+#: In place of a number: the channel has come about, or lives; it carries no more.
 _HELLO, _END = 2**64 - 2, 2**64 - 1
-#: So many messages, and bytes of them, are kept until their turn comes; the lanes of later ones are not read meanwhile.
+#: So many messages, and bytes of them, are kept until their turn comes; the channels of later ones are not read
+#: meanwhile.
 _MOST_AHEAD = 32
 _MOST_KEPT_B = 32 << 20
-#: Messages that wait for a lane.
+#: Messages that wait for a channel.
 _MOST_WAITING = 4
-#: How many signs of life a lane that has nothing else to carry carries while a lease lasts.
+#: How many signs of life a channel that has nothing else to carry carries while a lease lasts.
 _SIGNS_IN_A_LEASE = 6
 
 
@@ -37,24 +38,24 @@ class Conversation:
         self,
         site: str,
         channel: CommandChannel,
-        open_lane: Callable[[Conversation], None],
+        open_channel: Callable[[Conversation], None],
         on_piece: Callable[[], None] | None = None,
         lease_s: float | None = None,
     ) -> None:
         """
         Args:
-            open_lane: opens a further channel for the conversation, and gives it to `add_channel`.
+            open_channel: opens a further channel for the conversation, and gives it to `add_channel`.
             on_piece: is called whenever something comes.
-            lease_s: the command ends when it has heard nothing over a lane for so long; `None`: it does not.
+            lease_s: the command ends when it has heard nothing over a channel for so long; `None`: it does not.
         """
-        self._site, self._open_lane, self._on_piece = site, open_lane, on_piece
+        self._site, self._open_channel, self._on_piece = site, open_channel, on_piece
         self._sign_every_s = lease_s and lease_s / _SIGNS_IN_A_LEASE
         self._changed = asyncio.Condition()
         self._outgoing: deque[tuple[int, bytes]] = deque()
         self._sent = self._received = 0
         self._arrived: dict[int, bytes] = {}
         self._kept_b = 0
-        self._open_lanes = 1
+        self._open_channels = 1
         self._is_closed = False
         #: What the login scripts have printed in place of a command that never began.
         self.banner = ""
@@ -62,13 +63,13 @@ class Conversation:
         frames = _Frames(site, CommandOutput(site, channel.stdout), on_piece)
         self._carrying: list[asyncio.Future[None]] = [asyncio.ensure_future(self._run_channel(channel, frames))]
 
-    def open_more_channels(self, lanes: int) -> None:
+    def open_more_channels(self, count: int) -> None:
         """Let further channels carry messages, too, as soon as they have come about."""
-        for _ in range(lanes):
-            self._open_lane(self)
+        for _ in range(count):
+            self._open_channel(self)
 
     async def send(self, message: bytes) -> None:
-        """Send a message; wait while the lanes are full.
+        """Send a message; wait while the channels are full.
 
         Raises:
             TransportError: nobody takes it.
@@ -91,7 +92,7 @@ class Conversation:
         """
         async with self._changed:
             await self._changed.wait_for(
-                lambda: self._received in self._arrived or self._failure or not self._open_lanes
+                lambda: self._received in self._arrived or self._failure or not self._open_channels
             )
             message = self._arrived.pop(self._received, None)
             if message is None:
@@ -126,7 +127,7 @@ class Conversation:
             return False
         if number != _HELLO or self._is_closed:
             return False
-        self._open_lanes += 1
+        self._open_channels += 1
         carrying = asyncio.ensure_future(self._run_channel(channel, frames))
         self._carrying.append(carrying)
         await carrying
@@ -153,7 +154,7 @@ class Conversation:
                 continue
             async with self._changed:
                 if number == _END:
-                    self._open_lanes -= 1
+                    self._open_channels -= 1
                     self._changed.notify_all()
                     return
                 await self._changed.wait_for(functools.partial(self._is_near_or_over, number, len(message)))

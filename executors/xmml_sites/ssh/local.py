@@ -54,7 +54,7 @@ class LocalTransport(ChannelTransport):
     async def forward_remote(self, host: str, port: int) -> Forwarding:
         return await self.forward_local(host, port)
 
-    async def open_again(self, forwarding: Forwarding) -> bool:
+    async def reconnect(self, forwarding: Forwarding) -> bool:
         return True
 
     async def stop_forwarding(self, forwarding: Forwarding) -> None:

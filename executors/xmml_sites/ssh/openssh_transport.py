@@ -96,7 +96,7 @@ class OpensshTransport(ChannelTransport):
             await self._start_master()
             await self.reopen(list(self._forwardings))
 
-    async def open_again(self, forwarding: Forwarding) -> bool:
+    async def reconnect(self, forwarding: Forwarding) -> bool:
         words = self._forwardings.get(forwarding)
         if words is None or not self._socket:
             return True

@@ -105,7 +105,7 @@ class Transport(Protocol):
         doing: str,
         *,
         timeout_s: float,
-        lane: str = "",
+        further_channel: str = "",
         on_piece: Callable[[], None] | None = None,
         lease_s: float | None = None,
     ) -> contextlib.AbstractAsyncContextManager[Conversation]:
@@ -114,7 +114,8 @@ class Transport(Protocol):
         Args:
             doing: what it does, for messages.
             timeout_s: how long it may take; it is ended there shortly after.
-            lane: a command that carries messages of the conversation by a channel of its own, if more are opened.
+            further_channel: a command that carries messages of the conversation by a channel of its own, if more are
+                opened.
             on_piece: is called whenever something comes.
             lease_s: it ends by itself when nothing comes over a channel for so long, so signs of life are sent.
 

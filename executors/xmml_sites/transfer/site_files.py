@@ -23,7 +23,7 @@ from xmml_sites.transfer.progress import NoProgress, Report
 #: Copies of more than this travel by several channels: one of ssh carries 2 MiB per round trip [bytes].
 WIDE_B = 8 * 2**20
 #: So many more.
-MORE_LANES = 3
+MORE_CHANNELS = 3
 
 #: Begin what `xmml cp` says to do when a disk is full, or may not be written (`NO_ROOM` in native/transfer). A run says
 #: something else.
@@ -101,7 +101,7 @@ class FileCommand:
     async def _copy(self, size_b: int, copy: Callable[[ConversationStream], A]) -> A:
         if size_b > WIDE_B and not self._is_wide:
             self._is_wide = True
-            self._conversation.open_more_channels(MORE_LANES)
+            self._conversation.open_more_channels(MORE_CHANNELS)
         # A thread of its own: the loop has few, and others wait for one to look a name up.
         thread = ThreadPoolExecutor(1)
         stream = ConversationStream(self._conversation)
@@ -141,14 +141,14 @@ async def site_files(
     Raises:
         TransportError: the site cannot be reached, or something came out wrong there.
     """
-    lanes = f"--channels xmml-channels-{os.urandom(8).hex()} --lease {lease_s:g}"
+    options = f"--channels xmml-channels-{os.urandom(8).hex()} --lease {lease_s:g}"
     lost: Exception | None = None
     try:
         async with transport.converse(
-            f"{command} {word} {lanes}",
+            f"{command} {word} {options}",
             doing,
             timeout_s=timeout_s,
-            lane=f"{command} channel {lanes}",
+            further_channel=f"{command} channel {options}",
             on_piece=on_piece,
             lease_s=lease_s,
         ) as conversation:

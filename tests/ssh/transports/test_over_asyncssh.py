@@ -39,7 +39,7 @@ def test_a_port_that_is_closed_while_it_is_opened_again_stays_closed(own_server,
 
         transport._listeners.pop(forwarding).close()
         monkeypatch.setattr(transport, "_listen", listen_slowly)
-        opening = asyncio.create_task(until(lambda: transport.open_again(forwarding), "it is not opened again"))
+        opening = asyncio.create_task(until(lambda: transport.reconnect(forwarding), "it is not opened again"))
         await asyncio.wait_for(is_open.wait(), LIMIT_S)
         await transport.stop_forwarding(forwarding)
         may_go_on.set()

@@ -28,12 +28,12 @@ SHORT_S, LONG_S = 3.0, 3600.0
 
 
 def talk(folder: Path) -> str:
-    """The command of a login proxy."""
+    """The command of a site gateway."""
     return f"exec {shlex.quote(str(mto.PROGRAM))} site --run {shlex.quote(str(folder))} talk"
 
 
-def proxies(folder: Path) -> list[int]:
-    """The login proxies of a folder that run."""
+def gateways(folder: Path) -> list[int]:
+    """The site gateways of a folder that run."""
     words = [str(mto.PROGRAM), "site", "--run", str(folder), "talk"]
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
@@ -44,10 +44,10 @@ def proxies(folder: Path) -> list[int]:
 
 
 async def begun(program: Any, folder: Path) -> tuple[int, AsyncIterator[str]]:
-    """Wait until a login proxy has begun; return its number and what it says."""
+    """Wait until a site gateway has begun; return its number and what it says."""
     lines = program.lines()
     assert (await said(lines))["is"] == "talking"
-    (pid,) = proxies(folder)
+    (pid,) = gateways(folder)
     return pid, lines
 
 
@@ -150,7 +150,7 @@ def test_killing_it_ends_it_at_once(using: Any, tmp_path: Path) -> None:
         program = await transport.start_program(talk(tmp_path), lease_s=LONG_S)
         await begun(program, tmp_path)
         await program.kill()
-        assert proxies(tmp_path) == []
+        assert gateways(tmp_path) == []
 
     using(work)
 
@@ -192,7 +192,7 @@ def test_a_start_that_is_given_up_at_any_moment_leaves_nothing(using: Any, tmp_p
                 await transport.start_program(talk(tmp_path), lease_s=LONG_S)
 
     using(work)
-    assert proxies(tmp_path) == []
+    assert gateways(tmp_path) == []
 
 
 def test_one_that_is_killed_before_it_has_begun_does_nothing(using: Any, tmp_path: Path) -> None:
@@ -210,7 +210,7 @@ def test_closing_ends_it(using: Any, tmp_path: Path) -> None:
         await begun(await transport.start_program(talk(tmp_path), lease_s=LONG_S), tmp_path)
 
     using(work)
-    assert proxies(tmp_path) == []
+    assert gateways(tmp_path) == []
 
 
 def silence(program: Any) -> None:

@@ -19,14 +19,14 @@ def test_the_ports_of_others_are_opened_again_also_if_who_has_made_the_connectio
     async def work() -> None:
         may_go_on = asyncio.Event()
 
-        async def open_again(forwarding: Forwarding) -> bool:
+        async def reconnect(forwarding: Forwarding) -> bool:
             if opened:
                 await may_go_on.wait()
             opened.append(forwarding)
             return True
 
         transport = LocalTransport("here")
-        monkeypatch.setattr(transport, "open_again", open_again)
+        monkeypatch.setattr(transport, "reconnect", reconnect)
         connecting = asyncio.create_task(transport.reopen(ports))
         await until(lambda: opened, "no port is opened again")
         connecting.cancel()

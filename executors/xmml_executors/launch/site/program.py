@@ -49,8 +49,8 @@ def lasting_command_at(folder: str, store: str) -> str:
     return f'mto={kept}; [ -x "$mto" ] || mto={own}; exec "$mto" site --run {shlex.quote(folder)}'
 
 
-async def bring_program(transport: Transport, folder: str, store: str, python: str) -> None:
-    """Have the program in the folder of a run.
+async def install_program(transport: Transport, folder: str, store: str, python: str) -> None:
+    """Install our program in the folder of a run.
 
     Args:
         folder: of the run at the site.

@@ -29,7 +29,7 @@ from xmml_executors.launch.site.journal import Journal, SiteRecord, is_alive
 from xmml_executors.launch.site.login import SiteLogin
 from xmml_executors.launch.site.paths import below_home, site_folder
 from xmml_executors.launch.site.program import NAME as PROGRAM
-from xmml_executors.launch.site.program import bring_program, command_at, lasting_command_at, link_program
+from xmml_executors.launch.site.program import command_at, install_program, lasting_command_at, link_program
 from xmml_executors.launch.site.reservations import Reservations
 from xmml_executors.launch.site.session import OnReport, SiteSession
 from xmml_executors.launch.site.staging import STORE, FileToStage, stage
@@ -81,7 +81,7 @@ class RunSite:
         self.work = ""
         self.folder = ""
         self.python = site.python
-        self.channel: SiteSession | None = None
+        self.session: SiteSession | None = None
         self.is_given_up = False
         self._given_up_after_s = lease_s()
         self._attempts: dict[str, str] = {}
@@ -150,7 +150,7 @@ class RunSite:
                 if self.shares_files:
                     await link_program(self.transport, self.folder)
                 else:
-                    await bring_program(self.transport, self.folder, f"{self.work}/{STORE}", self.python)
+                    await install_program(self.transport, self.folder, f"{self.work}/{STORE}", self.python)
                 break
             except RemoteFileError:
                 if attempt == MAKING_ATTEMPTS - 1:
@@ -201,7 +201,7 @@ class RunSite:
         await self.transport.run(f"[ ! -x {program} ] || exec {command_at(folder)} end-builds", timeout_s=60.0)
 
     async def stage(self, files: Sequence[FileToStage], images: Collection[str] = ()) -> Mapping[str, Any]:
-        """Bring the model's files there.
+        """Copy the files of the model to the site.
 
         Args:
             images: the paths of images among them.
@@ -238,12 +238,12 @@ class RunSite:
             is_direct: instances reach the coordinator without ssh.
         """
         self._given_up_after_s = site_timeout_s(is_direct=is_direct)
-        self.channel = SiteSession(self.login.gateway, self.folder, self.gateway_command, on_report, tell_people)
-        return self.channel
+        self.session = SiteSession(self.login.gateway, self.folder, self.gateway_command, on_report, tell_people)
+        return self.session
 
     # --- jobs -------------------------------------------------------------------------------------------------------
 
-    async def ask_for_limits(self, jobs: Sequence[SiteJob]) -> None:
+    async def query_limits(self, jobs: Sequence[SiteJob]) -> None:
         """Complete the time limits of jobs of which neither the plan nor the file of sites knows enough.
 
         Raises:
@@ -301,7 +301,7 @@ class RunSite:
             JobRejected: the queue does not take it.
             SchedulerUnavailable, TransportError: nobody knows.
         """
-        assert self.channel is not None
+        assert self.session is not None
         patience_s = min(patience_s, lease_s())
         scripts = [self.script(job, attempt, slack_s, patience_s, reservation) for job in jobs]
         for job, script in zip(jobs, scripts, strict=True):
@@ -312,7 +312,7 @@ class RunSite:
         await self.transport.put_text(path, text, mode=0o700)
         for job in jobs:
             for folder in job.agents:
-                self.channel.listen(folder)
+                self.session.follow_reports(folder)
             self.journal.write("submit", site=self.name, job=job.folder)
         id = await self.queue.submit(path, [script.folder for script in scripts])
         for job in jobs:
@@ -320,9 +320,9 @@ class RunSite:
             self._attempts[job.folder] = job.id
             self.journal.write("submitted", site=self.name, job=job.folder, id=job.id)
 
-    async def look_up(self, jobs: dict[str, str]) -> None:
-        """Take note of the jobs that an earlier launcher has submitted, and complete their ids: it may have been killed
-        before it heard them.
+    async def recover_job_ids(self, jobs: dict[str, str]) -> None:
+        """Adopt the jobs that an earlier launcher has submitted. Ask the queue for ids that it was killed before it
+        received.
 
         Args:
             jobs: the id of each by its folder below `jobs/`; empty: not known yet.
@@ -345,37 +345,37 @@ class RunSite:
     def adopt(self, job: SiteJob, attempt: int, id: str) -> None:
         """Take over a placeholder that an earlier launcher has submitted. Orders are counted from the clock: they come
         after that launcher's."""
-        assert self.channel is not None
+        assert self.session is not None
         job.attempt, job.id = attempt, id
         self._attempts[job.folder] = id
         for folder in job.agents:
-            self.channel.listen(folder, number=int(time.time()))
+            self.session.follow_reports(folder, number=int(time.time()))
 
     def watch(self, job: SiteJob, node: int) -> None:
         """Hold a connection to an agent that is ready, from the login node."""
-        assert self.channel is not None
-        self.channel.watch(job.agent(node), job.about[node].host, job.about[node].port)
+        assert self.session is not None
+        self.session.watch(job.agent(node), job.about[node].host, job.about[node].port)
 
     def hold(self, job: SiteJob, seconds: float) -> None:
         """Let a placeholder wait for so long."""
-        assert self.channel is not None
+        assert self.session is not None
         for folder in job.agents:
-            self.channel.tell(folder, protocol.Hold(round(seconds, 3)))
+            self.session.send_order(folder, protocol.Hold(round(seconds, 3)))
 
     def go(self, job: SiteJob) -> None:
         """Tell a placeholder to begin."""
-        assert self.channel is not None
+        assert self.session is not None
         self.journal.write("go", site=self.name, job=job.folder, id=job.id, host=job.about[0].host)
         for folder in job.agents:
-            self.channel.tell(folder, protocol.Go())
-        self.channel.site_timeout_s = self._given_up_after_s
+            self.session.send_order(folder, protocol.Go())
+        self.session.site_timeout_s = self._given_up_after_s
 
     async def cancel(self, job: SiteJob, attempt: int) -> None:
         """Take a job out of its queue, or end it."""
-        assert self.channel is not None
+        assert self.session is not None
         folder = f"{job.member}.{attempt}"
         for each in agent_folders(folder, job.nodes):
-            self.channel.tell(each, protocol.Abort())
+            self.session.send_order(each, protocol.Abort())
         if id := self._attempts.get(folder):
             await self.queue.cancel([id])
         self.journal.write("over", site=self.name, job=folder)
@@ -428,19 +428,19 @@ class RunSite:
             return f"its agent on {end.result.host} {no_room(self.folder)}", False
         return f"its agent ended with exit status {end.result.status} on {end.result.host}", False
 
-    async def said_by(self, job: str) -> str:
+    async def last_words_of(self, job: str) -> str:
         """Return the last line that a job has written to its standard error, if it can be read.
 
         Args:
             job: its folder below `jobs/`.
         """
-        return await self.queue.said_by(f"{self.folder}/jobs/{job}")
+        return await self.queue.last_words_of(f"{self.folder}/jobs/{job}")
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
-    async def standing(self, reservations: Sequence[str]) -> list[str]:
-        """Return what an earlier launcher has left there, in words for people: its jobs that are known, reservations,
-        the run's folder.
+    async def remains(self, reservations: Sequence[str]) -> list[str]:
+        """Return what an earlier launcher has left at the site, in words for people: its jobs that are known,
+        reservations, the run's folder.
 
         Raises:
             SchedulerUnavailable, TransportError: the site does not say.

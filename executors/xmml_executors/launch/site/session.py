@@ -16,7 +16,7 @@ from typing import Any
 from xmml_sites.ssh import ConnectionLost, OwnProcess, Transport, TransportError
 
 from xmml.late_dataclass import dataclass
-from xmml_executors.launch.site.timeouts import LEASE_S, every_s, lease_of_gateway_s
+from xmml_executors.launch.site.timeouts import LEASE_S, lease_of_gateway_s, renewal_interval_s
 from xmml_executors.outcome import SiteError
 from xmml_executors.protocol import AgentReport, Order, ProtocolError, agent_report, order_object
 
@@ -58,8 +58,7 @@ class SiteTimedOut(Exception):
 
 
 class GatewayConnection:
-    """The connection to the gateway of a site, as long as somebody needs it: the runs of this process, which the login
-    proxy in it serves, or their relays, which are threads of it, too."""
+    """The connection to the gateway of a site, kept as long as a run of this process, or a relay of one, needs it."""
 
     def __init__(self, site: str, transport: Transport, lease_s: float = LEASE_S) -> None:
         """
@@ -68,7 +67,7 @@ class GatewayConnection:
         """
         self.site = site
         self.lease_s = lease_s
-        self.every_s = every_s(lease_s)
+        self.every_s = renewal_interval_s(lease_s)
         #: When the proxy last did its work, and why it has not since. A site is given up by this clock.
         self.proxy_heard_at = time.monotonic()
         self.why_silent = ""
@@ -84,20 +83,20 @@ class GatewayConnection:
         self._lease = 0
         self._outgoing: asyncio.Queue[bytes] = asyncio.Queue()
         self._process: OwnProcess | None = None
-        self._talking: asyncio.Task[None] | None = None
+        self._connecting: asyncio.Task[None] | None = None
         self._pause_s = RETRY_S
         #: The gateway begins; done when it has, or could not.
         self._beginning: asyncio.Future[None]
 
     def join(self, session: SiteSession) -> None:
-        """Serve a run, too."""
+        """Connect a run, too; begin the gateway if none runs."""
         self._sessions[session.folder] = session
         self._open(session)
         self._renew_lease()
         self._begin()
 
     async def leave(self, session: SiteSession) -> None:
-        """Serve a run no more."""
+        """Disconnect a run; end the gateway if nobody else needs it."""
         self._sessions.pop(session.folder, None)
         self.send({"forget": list(session.jobs())})
         await self._end_unless_needed()
@@ -124,50 +123,50 @@ class GatewayConnection:
         return relay
 
     async def forget_relay(self, number: int) -> None:
-        """A relay has ended, or ends by itself. Nobody waits for it any more."""
+        """Drop a relay that has ended, or ends by itself."""
         if (relay := self._relays.pop(number, None)) is not None:
             relay.end_with("")
         await self._end_unless_needed()
 
     def send(self, what: Mapping[str, Any]) -> None:
-        """Send something to the proxy, if the connection stands."""
+        """Send a line to the gateway, if it is connected."""
         if self._process is not None:
             self._outgoing.put_nowait(json.dumps(what).encode() + b"\n")
 
     def _begin(self) -> None:
-        if self._talking is None:
+        if self._connecting is None:
             self.proxy_heard_at, self.why_silent, self._pause_s = time.monotonic(), "", RETRY_S
             self._beginning = asyncio.get_running_loop().create_future()
-            self._talking = asyncio.create_task(self._keep_talking())
+            self._connecting = asyncio.create_task(self._keep_connected())
 
     async def _end_unless_needed(self) -> None:
-        if not self._sessions and not self._relays and self._talking is not None:
-            talking, self._talking = self._talking, None
-            talking.cancel()
-            await asyncio.gather(talking, return_exceptions=True)
+        if not self._sessions and not self._relays and self._connecting is not None:
+            connecting, self._connecting = self._connecting, None
+            connecting.cancel()
+            await asyncio.gather(connecting, return_exceptions=True)
 
-    async def _keep_talking(self) -> None:
-        """Make the connection again whenever it was lost."""
+    async def _keep_connected(self) -> None:
+        """Reconnect whenever the connection was lost."""
         while True:
             try:
-                await self._talk()
+                await self._serve()
             except TransportError as error:
                 self.why_silent = str(error)
-                self._lose(error)
+                self._on_connection_lost(error)
             except Exception as error:  # also a mistake of ours: it must not leave the runs waiting
                 for session in self._sessions.values():
                     session.fail(error)
                 self._sessions.clear()
-                self._lose(TransportError(self.site, str(error)))
+                self._on_connection_lost(TransportError(self.site, str(error)))
             if not self._sessions:  # a relay that is started again begins a connection
-                self._talking = None
+                self._connecting = None
                 return
             self._beginning = asyncio.get_running_loop().create_future()
             await asyncio.sleep(self._pause_s)
             self._pause_s = min(2 * self._pause_s, LONGEST_RETRY_S)
 
-    def _lose(self, error: TransportError) -> None:
-        """The gateway is out of reach, with its relays."""
+    def _on_connection_lost(self, error: TransportError) -> None:
+        """Report the loss of the gateway to whoever waits for it, and to its relays."""
         if not self._beginning.done():
             self._beginning.set_exception(error)
             self._beginning.exception()  # nobody need wait for it
@@ -175,13 +174,13 @@ class GatewayConnection:
             relay.end_with(error)
         self._relays.clear()
 
-    async def _talk(self) -> None:
-        """Speak with the proxy until that is cancelled.
+    async def _serve(self) -> None:
+        """Start the gateway and exchange lines with it until cancelled.
 
         Raises:
             TransportError: it cannot be reached any more.
         """
-        # A run may end before the proxy does; relays have folders that stay.
+        # A run may end before the gateway does; relays have folders that stay.
         users: list[RelayChannel | SiteSession] = [*self._relays.values(), *self._sessions.values()]
         process = await self._transport.start_program(
             f"{users[0].command} talk", lease_s=lease_of_gateway_s(self.lease_s)
@@ -192,7 +191,10 @@ class GatewayConnection:
         self._beginning.set_result(None)
         for session in self._sessions.values():
             self._open(session)
-        tasks = [asyncio.create_task(each) for each in (self._hear(process), self._say(process), self._live())]
+        tasks = [
+            asyncio.create_task(each)
+            for each in (self._receive(process), self._send_queued(process), self._send_heartbeats())
+        ]
         broken: ConnectionLost | None = None
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -211,7 +213,7 @@ class GatewayConnection:
         raise await self._why_ended(process, broken)
 
     async def _why_ended(self, process: OwnProcess, broken: ConnectionLost | None) -> TransportError:
-        """Return why a process speaks with us no more: it has exited, or its connection was lost."""
+        """Return why nothing more comes from the gateway: it has exited, or the connection to it was lost."""
         try:
             async with asyncio.timeout(EXITS_WITHIN_S):
                 return TransportError(self.site, f"the site gateway has ended with {await process.how_ended()}")
@@ -224,7 +226,7 @@ class GatewayConnection:
         for what in session.opening():
             self.send(what)
 
-    async def _hear(self, process: OwnProcess) -> None:
+    async def _receive(self, process: OwnProcess) -> None:
         rest = ""
         async for piece in process.lines():
             self._gateway_heard_at = time.monotonic()
@@ -260,7 +262,7 @@ class GatewayConnection:
             return
         if "failed" in what:
             # Only what comes after this goes to a new one, so that no order overtakes those that the old one had.
-            self._tell_failure(what["failed"])
+            self._report_proxy_failure(what["failed"])
             self.send({"proxy": "begin"})
             for each in self._sessions.values():
                 self._open(each)
@@ -283,21 +285,21 @@ class GatewayConnection:
         except (ProtocolError, SiteError) as error:  # the other runs understand theirs, and have their folders
             session.fail(error)
 
-    def _tell_failure(self, why: str) -> None:
+    def _report_proxy_failure(self, why: str) -> None:
         self.why_silent = why
         if why != self._told_failure:
             self._told_failure = why
             for session in self._sessions.values():
                 session.tell_people(f"{self.site}: the login proxy fails and begins again: {why}")
 
-    async def _say(self, process: OwnProcess) -> None:
+    async def _send_queued(self, process: OwnProcess) -> None:
         while True:
             data = await self._outgoing.get()
             while not self._outgoing.empty() and len(data) < 1 << 18:
                 data += self._outgoing.get_nowait()
             await process.write(data)
 
-    async def _live(self) -> None:
+    async def _send_heartbeats(self) -> None:
         while True:
             self._renew_lease()
             self._outgoing.put_nowait(b"\n")  # answered also while the proxy waits for a file system
@@ -379,7 +381,7 @@ class RelayChannel:
             awaited.set_result(answer)
 
     def end_with(self, why: str | TransportError) -> None:
-        """It has ended, or cannot be reached any more."""
+        """Note that it has ended, or cannot be reached any more."""
         if self._ended.done():
             return
         if isinstance(why, str):
@@ -434,8 +436,8 @@ class SiteSession:
         self._numbers: dict[str, int] = {}
         self._watched: dict[str, list[str | int]] = {}
 
-    def listen(self, job: str, offset: int = 0, number: int = 0) -> None:
-        """From now on tell what a job reports.
+    def follow_reports(self, job: str, offset: int = 0, number: int = 0) -> None:
+        """Receive the reports of a job from now on.
 
         Args:
             offset: where in its reports [bytes].
@@ -447,8 +449,8 @@ class SiteSession:
         self._numbers[job] = number
         self._gateway.send({"listen": {self._path(job): offset}})
 
-    def tell(self, job: str, order: Order) -> None:
-        """Give a job an order."""
+    def send_order(self, job: str, order: Order) -> None:
+        """Send an order to the agent of a job."""
         number = self._numbers[job] = self._numbers.get(job, 0) + 1
         numbered = {"n": number, **order_object(order)}
         self._orders.setdefault(job, {})[number] = numbered

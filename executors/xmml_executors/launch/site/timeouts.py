@@ -19,7 +19,7 @@ TIMES_IN_A_LEASE = 9
 
 
 def lease_s() -> float:
-    """How long what runs at a site goes on without a sign of life of ours.
+    """Return how long what runs at a site goes on without a heartbeat of ours.
 
     Raises:
         SiteError: the environment says something else than a time.
@@ -28,17 +28,18 @@ def lease_s() -> float:
 
 
 def lease_of_gateway_s(lease_s: float) -> float:
-    """The same for the site gateway, whose relays are of no use to instances that end a moment later."""
+    """Return the lease of the site gateway. It is shorter: its relays are of no use to instances that end a moment
+    later."""
     return lease_s * 2 / 3
 
 
-def every_s(lease_s: float) -> float:
-    """How often a lease is renewed."""
+def renewal_interval_s(lease_s: float) -> float:
+    """Return the time between two renewals of a lease."""
     return min(LEASE_EVERY_S, lease_s / TIMES_IN_A_LEASE)
 
 
 def site_timeout_s(*, is_direct: bool) -> float:
-    """How long we wait for a site that is silent while instances run there.
+    """Return how long we wait for a site that is silent while instances run there.
 
     Instances that reach the coordinator through ssh are away as long as their site is silent. They must not be taken
     for lost before it is known that the site is to blame.
@@ -54,7 +55,7 @@ def site_timeout_s(*, is_direct: bool) -> float:
 
 
 def away_limit_s() -> float:
-    """How long an instance whose connection broke may take to come back; 0: nobody comes back.
+    """Return how long an instance whose connection broke may take to reconnect; 0: it cannot.
 
     Raises:
         SiteError: the environment says something else than a time.

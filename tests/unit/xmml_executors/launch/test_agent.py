@@ -280,7 +280,7 @@ def test_the_reports_of_an_agent_whose_disk_is_full_end_with_a_whole_line(site: 
 
 
 #: Options of the commands that copy files.
-LANES = ("--channels", f"xmml-test-channels-{os.getpid()}", "--lease", str(LIMIT_S))
+CHANNELS = ("--channels", f"xmml-test-channels-{os.getpid()}", "--lease", str(LIMIT_S))
 
 
 def missing(site: Site, files: list[list[Any]]) -> Any:
@@ -348,7 +348,7 @@ def test_a_file_that_may_not_grow_so_large_is_named(site: Site) -> None:
     store = site.folder.parent / "staged"
     store.mkdir()
     (store / sha).write_bytes(large)
-    process = site.run("stage", *LANES, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = site.run("stage", *CHANNELS, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (50_000, 50_000))
     order = json.dumps({"store": str(store), "files": [["data.txt", sha, 0o644, WRITTEN_NS]]}).encode()
     _, problem = process.communicate(struct.pack("<QI", 0, len(order)) + order, LIMIT_S)
@@ -521,11 +521,11 @@ def test_what_runs_ends_at_once_when_the_launcher_is_gone_for_good(site: Site) -
 
 
 def message(number: int, text: bytes) -> bytes:
-    """A message as a lane carries it."""
+    """A message as a channel carries it."""
     return struct.pack("<QI", number, len(text)) + text
 
 
-LANE_BEGINS = message(2**64 - 2, b"")
+CHANNEL_BEGINS = message(2**64 - 2, b"")
 
 
 def with_large_result(site: Site) -> bytes:
@@ -548,7 +548,7 @@ def test_a_command_that_copies_files_ends_with_its_lease(site: Site, what: str) 
     process = site.run(*leased(what), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert process.stdin is not None
     assert process.stderr is not None
-    process.stdin.write(LANE_BEGINS)
+    process.stdin.write(CHANNEL_BEGINS)
     process.stdin.flush()
     assert process.wait(LIMIT_S) != 0
     assert b"nothing has come from the launcher for 500ms" in process.stderr.read()
@@ -562,15 +562,15 @@ def test_results_that_nobody_takes_any_more_are_given_no_longer_than_the_lease_l
     assert process.wait(LIMIT_S) == 0
 
 
-def test_a_further_lane_ends_with_its_lease_and_the_command_that_it_leads_to_with_it(site: Site) -> None:
-    first = site.run("results", *LANES, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    words = ["channel", *LANES[:3], "0.5"]
-    lane = site.run(*words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    for process, said in ((lane, LANE_BEGINS), (first, with_large_result(site))):
+def test_a_further_channel_ends_with_its_lease_and_the_command_that_it_leads_to_with_it(site: Site) -> None:
+    first = site.run("results", *CHANNELS, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    words = ["channel", *CHANNELS[:3], "0.5"]
+    further = site.run(*words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    for process, said in ((further, CHANNEL_BEGINS), (first, with_large_result(site))):
         assert process.stdin is not None
         process.stdin.write(said)
         process.stdin.flush()
-    assert lane.wait(LIMIT_S) != 0
+    assert further.wait(LIMIT_S) != 0
     first.wait(LIMIT_S)
 
 
@@ -593,7 +593,7 @@ def test_a_launcher_that_has_nothing_to_say_lives_all_the_same(site: Site) -> No
 def test_a_command_that_copies_files_and_is_killed_leaves_nothing_in_the_folder_of_the_run(site: Site) -> None:
     order = with_large_result(site)
     before = set(site.folder.rglob("*"))
-    process = site.run("results", *LANES, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = site.run("results", *CHANNELS, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(order)

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
-from xmml_executors.launch.site.program import bring_program
+from xmml_executors.launch.site.program import install_program
 from xmml_executors.outcome import SiteError
 from xmml_native import __version__, mto
 from xmml_sites.ssh import RemoteFileError
@@ -34,7 +34,7 @@ class SiteHere:
         async def work() -> None:
             transport = LocalTransport("alpha")
             try:
-                await bring_program(transport, str(self.run), str(self.store), "python3")
+                await install_program(transport, str(self.run), str(self.store), "python3")
             finally:
                 await transport.close()
 

@@ -120,10 +120,10 @@ class Kept:
 def test_reports_and_orders_pass(run_folder: Path) -> None:
     async def go() -> None:
         async with Kept(run_folder) as kept:
-            kept.channel.listen("m.1")
+            kept.channel.follow_reports("m.1")
             kept.report(Over())
             await kept.until(1)
-            kept.channel.tell("m.1", Go())
+            kept.channel.send_order("m.1", Go())
             assert await kept.orders(1) == [{"n": 1, "do": "go"}]
 
     asyncio.run(go())
@@ -132,10 +132,10 @@ def test_reports_and_orders_pass(run_folder: Path) -> None:
 def test_a_cut_connection_neither_loses_nor_doubles_anything(run_folder: Path) -> None:
     async def go() -> None:
         async with Kept(run_folder) as kept:
-            kept.channel.listen("m.1")
+            kept.channel.follow_reports("m.1")
             for number in range(6):
                 kept.report(StepFailed(number))
-                kept.channel.tell("m.1", Signal("flow", number))
+                kept.channel.send_order("m.1", Signal("flow", number))
                 await kept.until(number + 1)
                 if number % 2:
                     await kept.transport.cut()
@@ -151,7 +151,7 @@ def test_a_cut_connection_neither_loses_nor_doubles_anything(run_folder: Path) -
 def test_a_report_that_comes_in_pieces_is_put_together(run_folder: Path) -> None:
     async def go() -> None:
         async with Kept(run_folder) as kept:
-            kept.channel.listen("m.1")
+            kept.channel.follow_reports("m.1")
             report = Output("flow", "stdout", "xé" * 100_000)
             kept.write(json.dumps({"is": report.word, **details(report)}, ensure_ascii=False))
             await kept.until(1)
@@ -163,7 +163,7 @@ def test_a_report_that_comes_in_pieces_is_put_together(run_folder: Path) -> None
 def test_a_report_that_nobody_understands_ends_the_session_and_names_its_job(run_folder: Path) -> None:
     async def go() -> None:
         async with Kept(run_folder) as kept:
-            kept.channel.listen("m.1")
+            kept.channel.follow_reports("m.1")
             kept.write('{"is": "readdy"}')
             with pytest.raises(ProtocolError, match=r"here, job m\.1 .*there is no report 'readdy'"):
                 await asyncio.wait_for(kept.keeping, LIMIT_S)
@@ -267,7 +267,7 @@ def test_a_connection_that_stood_is_made_again_at_once_however_often_it_was_trie
             kept.transport.is_down = True
             await until(lambda: len(attempts) >= 6, "it is not tried")
             kept.transport.is_down = False
-            kept.channel.listen("m.1")
+            kept.channel.follow_reports("m.1")
             kept.report(Over())
             await kept.until(1)
             pause_s = attempts[-1] - attempts[-2]
@@ -306,19 +306,19 @@ def test_a_run_that_comes_while_the_last_one_leaves_is_heard(tmp_path: Path) -> 
     async def go() -> None:
         transport = ClosingSlowly()
         async with Kept(first, transport=transport) as kept:
-            kept.channel.listen("m.1")
+            kept.channel.follow_reports("m.1")
             kept.report(Over())
             await kept.until(1)
             kept.keeping.cancel()
             await asyncio.wait_for(transport.is_closing.wait(), LIMIT_S)
             other = Kept(second, beside=kept)
-            other.channel.listen("m.1")
+            other.channel.follow_reports("m.1")
             keeping = asyncio.create_task(other.channel.keep())
             other.report(StepFailed(1))
             await other.until(1)
             transport.may_close.set()
             await asyncio.gather(kept.keeping, return_exceptions=True)
-            other.channel.tell("m.1", Go())
+            other.channel.send_order("m.1", Go())
             assert await other.orders(1) == [{"n": 1, "do": "go"}]
             keeping.cancel()
             await asyncio.gather(keeping, return_exceptions=True)
@@ -331,11 +331,11 @@ def test_runs_share_a_connection_which_goes_on_when_the_first_of_them_has_left(t
 
     async def go() -> None:
         async with Kept(first) as kept:
-            kept.channel.listen("m.1")
+            kept.channel.follow_reports("m.1")
             kept.report(Over())
             await kept.until(1)
             async with Kept(second, beside=kept) as other:
-                other.channel.listen("m.1")
+                other.channel.follow_reports("m.1")
                 other.report(StepFailed(1))
                 await other.until(1)
                 kept.keeping.cancel()
@@ -343,7 +343,7 @@ def test_runs_share_a_connection_which_goes_on_when_the_first_of_them_has_left(t
                 shutil.rmtree(first)
                 other.report(StepFailed(2))
                 await other.until(2)
-                other.channel.tell("m.1", Go())
+                other.channel.send_order("m.1", Go())
                 assert await other.orders(1) == [{"n": 1, "do": "go"}]
                 assert (kept.heard, other.heard) == ([Over()], [StepFailed(1), StepFailed(2)])
                 assert kept.transport.started == 1
@@ -360,8 +360,8 @@ def test_a_report_that_nobody_understands_ends_the_session_of_its_run_alone(tmp_
             Kept(folder_of_run(tmp_path / "first")) as kept,
             Kept(folder_of_run(tmp_path / "second"), beside=kept) as other,
         ):
-            kept.channel.listen("m.1")
-            other.channel.listen("m.1")
+            kept.channel.follow_reports("m.1")
+            other.channel.follow_reports("m.1")
             kept.write('{"is": "readdy"}')
             with pytest.raises(ProtocolError):
                 await asyncio.wait_for(kept.keeping, LIMIT_S)
@@ -376,14 +376,14 @@ def test_a_folder_of_a_job_that_is_gone_ends_the_session_of_its_run_alone(tmp_pa
 
     async def go() -> None:
         async with Kept(first) as kept, Kept(second, beside=kept) as other:
-            kept.channel.listen("m.1")
-            other.channel.listen("m.1")
+            kept.channel.follow_reports("m.1")
+            other.channel.follow_reports("m.1")
             await until(lambda: (first / "lease").exists(), "the first is not served")
             shutil.rmtree(first)
-            kept.channel.tell("m.1", Go())
+            kept.channel.send_order("m.1", Go())
             with pytest.raises(SiteError, match=rf"{first}/jobs/m\.1/orders cannot be written at here: somebody"):
                 await asyncio.wait_for(kept.keeping, LIMIT_S)
-            other.channel.tell("m.1", Go())
+            other.channel.send_order("m.1", Go())
             assert await other.orders(1) == [{"n": 1, "do": "go"}]
             assert kept.transport.started == 1
 
@@ -418,9 +418,9 @@ def test_a_file_system_that_does_not_answer_holds_up_no_relay(run_folder: Path) 
         kept = Kept(run_folder)
         kept.gateway.every_s = 0.5
         async with kept:
-            kept.channel.listen("m.1")
+            kept.channel.follow_reports("m.1")
             relay = await relay_of(kept)
-            kept.channel.tell("m.1", Go())
+            kept.channel.send_order("m.1", Go())
             stalled_s = STALLED_AFTER * kept.gateway.every_s
             await until(
                 lambda: time.monotonic() - kept.gateway.proxy_heard_at > 2 * stalled_s, "the proxy does not wait"
@@ -436,8 +436,8 @@ def test_a_site_whose_file_system_does_not_answer_is_given_up_and_the_process_th
         os.mkfifo(run_folder / "jobs/m.1/orders")
         async with Kept(run_folder) as kept:
             kept.channel.site_timeout_s = 1.0
-            kept.channel.listen("m.1")
-            kept.channel.tell("m.1", Go())
+            kept.channel.follow_reports("m.1")
+            kept.channel.send_order("m.1", Go())
             with pytest.raises(SiteTimedOut):
                 await asyncio.wait_for(kept.keeping, LIMIT_S)
             assert kept.transport.process is not None
@@ -451,12 +451,12 @@ def test_a_proxy_that_fails_begins_again_beside_the_relays_and_no_order_is_lost_
         orders = run_folder / "jobs/m.1/orders"
         orders.mkdir()
         async with Kept(run_folder) as kept:
-            kept.channel.listen("m.1")
+            kept.channel.follow_reports("m.1")
             relay = await relay_of(kept)
-            kept.channel.tell("m.1", Signal("flow", 1))
+            kept.channel.send_order("m.1", Signal("flow", 1))
             kept.gateway.send({"do": "dance"})
             await until(lambda: "is not understood" in kept.gateway.why_silent, "it does not fail")
-            kept.channel.tell("m.1", Signal("flow", 2))
+            kept.channel.send_order("m.1", Signal("flow", 2))
             orders.rmdir()
             kept.report(Over())
             await kept.until(1)
@@ -472,12 +472,12 @@ def test_an_order_that_cannot_be_written_is_taken_as_soon_as_it_can_be(run_folde
         orders = run_folder / "jobs/m.1/orders"
         orders.mkdir()
         async with Kept(run_folder) as kept:
-            kept.channel.listen("m.1")
-            kept.channel.tell("m.1", Signal("flow", 1))
+            kept.channel.follow_reports("m.1")
+            kept.channel.send_order("m.1", Signal("flow", 1))
             before = kept.gateway.proxy_heard_at
             await until(lambda: kept.gateway.proxy_heard_at > before, "it does not answer")
             orders.rmdir()
-            kept.channel.tell("m.1", Signal("flow", 2))
+            kept.channel.send_order("m.1", Signal("flow", 2))
             assert [order["n"] for order in await kept.orders(2)] == [1, 2]
             await until(lambda: not kept.channel.has_orders(), "the orders are not said to be taken")
             assert not kept.gateway.why_silent
@@ -517,7 +517,7 @@ def test_a_relay_stays_when_the_last_run_leaves(run_folder: Path) -> None:
         kept = Kept(run_folder)
         relay = await relay_of(kept)
         async with kept:
-            kept.channel.listen("m.1")
+            kept.channel.follow_reports("m.1")
             kept.report(Over())
             await kept.until(1)
             kept.keeping.cancel()

@@ -22,7 +22,7 @@ from xmml_sites.ssh import RemoteFileError
 from xmml_sites.ssh.channel import CommandChannel
 from xmml_sites.ssh.conversation import Conversation
 from xmml_sites.ssh.local import LocalTransport
-from xmml_sites.transfer.site_files import MORE_LANES, WIDE_B
+from xmml_sites.transfer.site_files import MORE_CHANNELS, WIDE_B
 
 
 def test_the_whole_folder_of_a_model_is_without_the_folders_of_runs_that_were_put_there(tmp_path: Path) -> None:
@@ -164,22 +164,22 @@ def test_what_goes_wrong_at_the_site_with_a_file_that_has_changed_is_told(site: 
 class Counting(LocalTransport):
     """On whose way somebody counts the channels that carry messages beside the first one."""
 
-    lanes: int
+    channels: int
 
     async def open_channel(self, command: str, **settings: Any) -> CommandChannel:
-        Counting.lanes += " channel --channels " in command
+        Counting.channels += " channel --channels " in command
         return await super().open_channel(command, **settings)
 
 
 def test_large_files_travel_by_several_channels(tmp_path: Path) -> None:
-    site, Counting.lanes = Site(tmp_path, Counting), 0
+    site, Counting.channels = Site(tmp_path, Counting), 0
     (site.model / "small").write_text("small")
     site.stage()
-    assert Counting.lanes == 0
+    assert Counting.channels == 0
     data = random.Random(1).randbytes(2 * WIDE_B)
     (site.model / "large").write_bytes(data)
     site.stage()
-    assert Counting.lanes == MORE_LANES
+    assert Counting.channels == MORE_CHANNELS
     assert (site.run / "model/large").read_bytes() == data
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from xmml_executors.launch.site.timeouts import every_s, lease_of_gateway_s, lease_s, site_timeout_s
+from xmml_executors.launch.site.timeouts import lease_of_gateway_s, lease_s, renewal_interval_s, site_timeout_s
 from xmml_executors.outcome import SiteError
 
 
@@ -33,7 +33,7 @@ def test_a_site_is_given_up_before_its_instances_are_taken_for_lost(
         given_up,
         given_up_direct,
     )
-    assert every_s(lease) < lease_of_gateway_s(lease) / 3 < lease / 3
+    assert renewal_interval_s(lease) < lease_of_gateway_s(lease) / 3 < lease / 3
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Bringing back takes as long as something comes, and ends when nothing does."""
+"""Fetching results takes as long as something arrives, and ends when nothing does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from xmml_executors.launch.jobs.job_nodes import JobNodes
 from xmml_executors.launch.jobs.site_job import SiteJob
 from xmml_executors.launch.site.journal import Journal
 from xmml_executors.launch.site.run_site import RunSite
-from xmml_executors.launch.teardown import SILENT_S, Arrived, NotBrought
+from xmml_executors.launch.teardown import SILENT_S, Arrived, NotFetched
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
 from xmml_native import mto
@@ -42,22 +42,22 @@ def there(make_plan: Callable[..., Plan], tmp_path: Path) -> Any:
     return SimpleNamespace(name="there"), make_plan("a", "b"), SimpleNamespace(path=tmp_path), jobs, arrived
 
 
-def brought_back(there: Any, monkeypatch: pytest.MonkeyPatch, pause_s: float) -> NotBrought:
+def fetched(there: Any, monkeypatch: pytest.MonkeyPatch, pause_s: float) -> NotFetched:
     """Bring back from a site that makes a pause before each piece."""
 
-    async def slowly(*arguments: Any) -> NotBrought:
+    async def slowly(*arguments: Any) -> NotFetched:
         *_, on_piece = arguments
         for _ in range(PIECES):
             await asyncio.sleep(pause_s)
             on_piece()
-        return NotBrought()
+        return NotFetched()
 
-    monkeypatch.setattr(teardown, "_bring_back", slowly)
+    monkeypatch.setattr(teardown, "_fetch_once", slowly)
     return skipping_clock.run(teardown.fetch_results(*there))
 
 
-def test_bringing_back_may_take_longer_than_a_site_may_be_silent(there: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert brought_back(there, monkeypatch, 0.9 * SILENT_S) == NotBrought()
+def test_fetching_may_take_longer_than_a_site_may_be_silent(there: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert fetched(there, monkeypatch, 0.9 * SILENT_S) == NotFetched()
 
 
 def test_a_site_from_which_nothing_comes_is_waited_for_no_longer_and_what_came_of_it_in_part_goes(
@@ -68,7 +68,7 @@ def test_a_site_from_which_nothing_comes_is_waited_for_no_longer_and_what_came_o
         part.parent.mkdir(parents=True)
         part.touch()
     with pytest.raises(TimeoutError):
-        brought_back(there, monkeypatch, 1.1 * SILENT_S)
+        fetched(there, monkeypatch, 1.1 * SILENT_S)
     assert [part.exists() for part in parts] == [False, True], "the other one may be coming from another site"
 
 
@@ -120,13 +120,13 @@ class Result:
         self.there = there
         (self._there / "mto").symlink_to(mto.PROGRAM)
 
-    def bring_back(self) -> NotBrought:
+    def fetch(self) -> NotFetched:
         try:
-            return asyncio.run(self._bring_back())
+            return asyncio.run(self._fetch())
         finally:
             self._folder.close()
 
-    async def _bring_back(self) -> NotBrought:
+    async def _fetch(self) -> NotFetched:
         site = RunSite(Site("there", python=sys.executable), self._folder.run_id, Journal(self._folder.path))
         site.folder = str(self._there)
         try:
@@ -139,9 +139,9 @@ class Result:
 
 def counted_signs(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     """Return what grows with each sign of life of a site."""
-    real, signs = teardown._bring_back, list[None]()
+    real, signs = teardown._fetch_once, list[None]()
 
-    async def counting(*arguments: Any) -> NotBrought:
+    async def counting(*arguments: Any) -> NotFetched:
         *others, on_piece = arguments
 
         def on_sign() -> None:
@@ -150,7 +150,7 @@ def counted_signs(monkeypatch: pytest.MonkeyPatch) -> list[None]:
 
         return await real(*others, on_sign)
 
-    monkeypatch.setattr(teardown, "_bring_back", counting)
+    monkeypatch.setattr(teardown, "_fetch_once", counting)
     return signs
 
 
@@ -158,7 +158,7 @@ def test_each_piece_of_a_result_that_comes_is_a_sign_of_life(
     make_plan: Callable[..., Plan], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     result, signs = Result(make_plan, tmp_path), counted_signs(monkeypatch)
-    assert result.bring_back() == NotBrought([], [], 0, [])
+    assert result.fetch() == NotFetched([], [], 0, [])
     assert result.here.read_bytes() == result.content
     assert len(signs) >= PIECES
     assert SiteProgress("there: fetching results") in result.told
@@ -170,14 +170,14 @@ def test_it_is_noted_now_and_then_how_much_has_come_as_long_as_something_comes(
     told: list[tuple[float, str]] = []
     *others, _ = there
 
-    async def arriving(*arguments: Any) -> NotBrought:
+    async def arriving(*arguments: Any) -> NotFetched:
         *_, arrived, on_piece = arguments
         arrived.total(30_000_000)
         for pause_s in (1, 4.5, 0.9 * SILENT_S):
             await asyncio.sleep(pause_s)
             arrived.advanced(10_000_000)
             on_piece()
-        return NotBrought()
+        return NotFetched()
 
     async def fetch() -> None:
         loop = asyncio.get_running_loop()
@@ -185,7 +185,7 @@ def test_it_is_noted_now_and_then_how_much_has_come_as_long_as_something_comes(
         arrived = Arrived("there", lambda report: told.append((round(loop.time() - begun), report.text)))
         await teardown.fetch_results(*others, arrived)
 
-    monkeypatch.setattr(teardown, "_bring_back", arriving)
+    monkeypatch.setattr(teardown, "_fetch_once", arriving)
     skipping_clock.run(fetch())
     assert told == [
         (0, "there: fetching results, 0.0 of 30.0 MB"),
@@ -202,11 +202,11 @@ def test_comparing_what_has_come_before_is_a_sign_of_life_although_nothing_comes
     (result.here.parent / ".result.xmml-part").write_bytes(result.content)
 
     class NothingComes(Conversation):
-        def __init__(self, site: str, channel: Any, open_lane: Any, on_piece: object, lease_s: float) -> None:
-            super().__init__(site, channel, open_lane, None, lease_s)
+        def __init__(self, site: str, channel: Any, open_channel: Any, on_piece: object, lease_s: float) -> None:
+            super().__init__(site, channel, open_channel, None, lease_s)
 
     monkeypatch.setattr(channel_transport, "Conversation", NothingComes)
-    assert result.bring_back() == NotBrought([], [], 0, [])
+    assert result.fetch() == NotFetched([], [], 0, [])
     assert result.here.read_bytes() == result.content
     assert signs
 
@@ -219,7 +219,7 @@ def test_results_come_into_a_folder_of_a_run_that_lies_behind_a_link_of_the_user
     (tmp_path / link).parent.mkdir(exist_ok=True)
     (tmp_path / link).symlink_to(tmp_path / "scratch")
     result = Result(make_plan, tmp_path, "runs/run")
-    assert result.bring_back() == NotBrought([], [], 0, [])
+    assert result.fetch() == NotFetched([], [], 0, [])
     assert result.here.read_bytes() == result.content
 
 
@@ -233,7 +233,7 @@ def test_results_are_not_written_through_a_link_below_the_folder_of_the_run(
     with pytest.raises(
         SiteError, match=r"at the target, instances/a/work is a symbolic link.*put a folder in its place"
     ):
-        result.bring_back()
+        result.fetch()
     assert not list(elsewhere.iterdir())
 
 
@@ -243,7 +243,7 @@ def test_a_link_that_a_pattern_names_comes_as_a_copy_of_the_file_that_it_leads_t
     result = Result(make_plan, tmp_path, stage_out=("last",))
     result.there.rename(elsewhere := tmp_path / "elsewhere")
     (result.there.parent / "last").symlink_to(elsewhere)
-    assert result.bring_back() == NotBrought([], [], 0, [])
+    assert result.fetch() == NotFetched([], [], 0, [])
     last = result.here.parent / "last"
     assert not last.is_symlink()
     assert last.read_bytes() == result.content
@@ -252,11 +252,11 @@ def test_a_link_that_a_pattern_names_comes_as_a_copy_of_the_file_that_it_leads_t
 def test_links_in_a_folder_are_left_out_and_told(make_plan: Callable[..., Plan], tmp_path: Path) -> None:
     result = Result(make_plan, tmp_path)
     (result.there.parent / "last").symlink_to("result")
-    rest = result.bring_back()
-    assert rest == NotBrought([], [], 1, ["instances/a/work/last"])
+    rest = result.fetch()
+    assert rest == NotFetched([], [], 1, ["instances/a/work/last"])
     assert teardown.links_left_out(rest) == (
         "not copied: a symbolic link among the results: instances/a/work/last; "
         "run:stage-out with the name of a link copies the file or folder that it leads to"
     )
-    many = NotBrought(links=1200, first_links=["a/one", "a/two"])
+    many = NotFetched(links=1200, first_links=["a/one", "a/two"])
     assert "1,200 symbolic links among the results: a/one, a/two, ...;" in teardown.links_left_out(many)
