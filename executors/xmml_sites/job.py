@@ -211,7 +211,7 @@ class JobQueue:
         words = {
             JobState.WALLTIME_EXPIRED: WALLTIME_EXPIRED,
             JobState.NODE_FAILED: "its node failed",
-            JobState.CANCELLED: "somebody has cancelled it",
+            JobState.CANCELLED: "it was cancelled",
             JobState.GONE: "the queue does not know it any more",
         }
         said = words.get(state, f"the queue calls it {state.value}")

@@ -173,7 +173,7 @@ class Allocation:
             case TimedOut():
                 self.on(Ended(job.member, attempt, "it received no order in time"))
             case LeaseExpired():
-                self.on(Ended(job.member, attempt, "it has not heard of us for too long"))
+                self.on(Ended(job.member, attempt, "its lease expired: it received nothing from xmml-run"))
 
     def on_gone(self, job: SiteJob, attempt: int, reason: str, *, for_good: bool = False) -> None:
         """The queue or its own result says that a job is over; `for_good`: another one would end in the same way."""

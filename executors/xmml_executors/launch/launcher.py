@@ -186,7 +186,7 @@ class Launcher:
         self._soon(lambda: self._begin(coordinator))
 
     def hasten(self, names: Collection[str]) -> None:
-        """Ask now for the jobs of late instances, because somebody waits for them."""
+        """Submit the jobs of late instances now, because an instance waits for them."""
         members = {self.job_of[name] for name in names if name in self.job_of}
         for member in members & self._wanted.keys():
             self._soon(self._wanted[member].set)
@@ -352,7 +352,7 @@ class Launcher:
         wanted = asyncio.Event()
         self._wanted |= dict.fromkeys(group, wanted)
         due_s = due_in_s([self.jobs[name] for name in group], self.plan)
-        self._notice(f"{', '.join(group)}: asked for in {due_s:.0f} s, or as soon as somebody wants what runs there")
+        self._notice(f"{', '.join(group)}: submitted in {due_s:.0f} s, or as soon as an instance waits for one of them")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, begun + due_s - self._loop.time())):
                 await wanted.wait()
@@ -492,7 +492,11 @@ class Launcher:
             case protocol.LeaseExpired():
                 allocation.on_report(job, int(attempt), int(node), report)
                 if member in self._gone:
-                    self._failed(SiteError(f"{site.name} has not heard of us for too long and has ended its part"))
+                    self._failed(
+                        SiteError(
+                            f"the lease of the run at {site.name} expired: its agent received nothing from xmml-run, and ended"
+                        )
+                    )
             case _ if folder == job.folder and folder not in self._silent_jobs:
                 self._steps_awaited.on_report(report)
                 if isinstance(report, protocol.Ended) and report.status == 0:

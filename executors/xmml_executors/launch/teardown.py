@@ -103,7 +103,7 @@ class Teardown:
             return
         if site.is_given_up:
             raise SiteError(
-                f"it is silent; what runs there ends by itself within {lease_s():g} s; what it has made lies in "
+                f"it does not answer; its programs stop within {lease_s():g} s, when their lease expires; its results are in "
                 f"{site.folder}"
             )
         why, answers = await self._fetch(site) if has_results else ("", True)
@@ -292,7 +292,7 @@ async def _fetch_once(
         for path in listed["found"]:
             is_wanted = path in files or any(path.startswith(f"{each}/") for each in wanted)
             if not is_wanted or os.path.normpath(path) != path:
-                raise SiteError(f"site {site.name} names a file that nobody asked for: {path}")
+                raise SiteError(f"site {site.name} lists a file that was not requested: {path}")
         for each in {os.path.dirname(path) for path in listed["found"]}:
             _make_folder(folder.path, each)
         arrived.total(listed["bytes"])

@@ -82,7 +82,7 @@ def dial(host: str, port: int) -> None:
             stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             stream.sendall(WORD.encode())
             if _read(stream, 1) != b"y":
-                raise OSError("somebody else listens there")
+                raise OSError("another process listens there")
             streams.append(stream)
         least = 1e9
         for _ in range(PINGS):

@@ -1,4 +1,4 @@
-"""Commands at a site that run for longer, and how they are ended when nobody wants them any more."""
+"""Commands that run at a site for longer, and how they are stopped when their lease expires or they are cancelled."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Forwarding:
 
 
 class RemoteProcess(Protocol):
-    """A command that runs at a site for a while. It ends with its lease when we do not come back."""
+    """A command that runs at a site for longer. It stops when its lease expires."""
 
     async def write(self, data: bytes) -> None:
         """Give it input."""

@@ -118,7 +118,7 @@ def test_a_job_that_the_operator_cancels_ends_the_run_and_no_instance_is_blamed(
     run = running(pair())
     with released(run, "alpha", "beta"):
         firewalled.cluster("alpha").slurm.root(f"scancel {number_of(firewalled, 'alpha')}")
-    check(run, 5, "the job of alpha is over", "somebody has cancelled it")
+    check(run, 5, "the job of alpha is over", "it was cancelled")
 
 
 def test_a_job_whose_time_is_over_ends_the_run_and_no_instance_is_blamed(firewalled: Bed, pair: MakePair) -> None:

@@ -312,7 +312,7 @@ def test_the_job_of_a_component_that_comes_later_is_asked_for_when_somebody_wait
     try:
         events = tmp_path / "run/events.jsonl"
         wait_until(lambda: events.exists() and '"joined"' in events.read_text(), "the first does not run", 120)
-        wait_until(lambda: "alpha-2: asked for in " in events.read_text(), "nobody said when the second is due")
+        wait_until(lambda: "alpha-2: submitted in " in events.read_text(), "nobody said when the second is due")
         assert len(alpha.slurm.root("squeue -h").splitlines()) == 1
         (alpha.home() / "open").touch()
         _, errors = going.communicate(timeout=LIMIT_S)

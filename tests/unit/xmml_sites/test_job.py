@@ -110,7 +110,7 @@ def result(status: int, phase: str, detail: str = "") -> str:
         ),
         (result(2, "setup", "cd /no"), JobState.FAILED, "the line of its setup 'cd /no' failed on n1 with", True),
         (result(143, "walltime"), JobState.WALLTIME_EXPIRED, "its time was over", False),
-        (result(143, "stopped", "command"), JobState.CANCELLED, "somebody has cancelled it", False),
+        (result(143, "stopped", "command"), JobState.CANCELLED, "it was cancelled", False),
         (result(143, "stopped", "command"), JobState.GONE, "it was ended from outside", False),
         (None, JobState.NODE_FAILED, "its node failed", False),
         (None, JobState.GONE, "the queue does not know it any more", False),

@@ -88,7 +88,7 @@ class Reservations:
         answered_at = time.time()
         user, _, clock = answer.stdout.strip().partition("\n")
         if answer.status != 0 or not clock.strip().isdigit():
-            raise SiteError(f"site {self._site}: it does not say who we are there and what time it is: {answer.said}")
+            raise SiteError(f"site {self._site}: it does not report the user name and the time: {answer.said}")
         ahead_s = int(clock) + 0.5 - (asked_at + answered_at) / 2
         return user, 0.0 if abs(ahead_s) <= (answered_at - asked_at) / 2 + CLOCKS_AGREE_S else ahead_s
 

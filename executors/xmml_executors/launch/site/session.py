@@ -524,7 +524,7 @@ class SiteSession:
             self._watched.pop(job, None)
             self._on_report(job, Gone(what["why"]))
         elif "lost" in what:
-            why = what.get("why", "somebody has removed its folder")
+            why = what.get("why", "its folder was removed")
             raise SiteError(f"{what['file']} cannot be written at {self._gateway.site}: {why}")
 
     def renewed(self, why_not: str) -> None:

@@ -73,7 +73,7 @@ def test_a_site_from_which_nothing_comes_is_waited_for_no_longer_and_what_came_o
 
 
 @pytest.mark.parametrize("path", ["journal.jsonl", "instances/b/stdout", "instances/a/../../plan.json", "/etc/passwd"])
-def test_a_site_that_names_files_that_nobody_asked_for_is_not_believed(
+def test_a_file_that_a_site_lists_without_a_request_is_refused(
     there: Any, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Lying:
@@ -87,7 +87,7 @@ def test_a_site_that_names_files_that_nobody_asked_for_is_not_believed(
     monkeypatch.setattr(teardown, "site_files", lying)
     site, *others = there
     site.transport = site.site_command = None
-    with pytest.raises(SiteError, match="that nobody asked for"):
+    with pytest.raises(SiteError, match="that was not requested"):
         asyncio.run(teardown.fetch_results(site, *others))
 
 
