@@ -28,6 +28,7 @@ from needs import missing
 from processes import command_line, processes
 from waiting import wait_until
 from wan.programs import found
+from xmml_native.machine import descendants
 
 SSHD = found("sshd")
 
@@ -156,6 +157,17 @@ class Sshd:
         for child in self._children:
             if child.poll() is None:
                 _end(child)
+
+    @contextlib.contextmanager
+    def stalled(self) -> Iterator[None]:
+        """The daemons that serve the connections do nothing, as long as the block lasts."""
+        with contextlib.ExitStack() as stack:
+            for child in self._children:
+                if child.poll() is None:
+                    for pid in [child.pid, *descendants(child.pid)]:
+                        os.kill(pid, signal.SIGSTOP)
+                        stack.callback(os.kill, pid, signal.SIGCONT)
+            yield
 
     def cut_last(self) -> None:
         """End the connection that came last."""

@@ -494,7 +494,7 @@ class Launcher:
                 if member in self._gone:
                     self._failed(
                         SiteError(
-                            f"the lease of the run at {site.name} expired: its agent received nothing from xmml-run, and ended"
+                            f"the lease of the run at {site.name} expired: it received nothing from xmml-run, and ended"
                         )
                     )
             case _ if folder == job.folder and folder not in self._silent_jobs:

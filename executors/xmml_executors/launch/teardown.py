@@ -103,8 +103,8 @@ class Teardown:
             return
         if site.is_given_up:
             raise SiteError(
-                f"it does not answer; its programs stop within {lease_s():g} s, when their lease expires; its results are in "
-                f"{site.folder}"
+                f"it does not answer; its programs stop within {lease_s():g} s, when their lease expires; its "
+                f"results are in {site.folder}"
             )
         why, answers = await self._fetch(site) if has_results else ("", True)
         if why:

@@ -267,6 +267,10 @@ class OpensshTransport(ChannelTransport):
         words = self._forwardings.pop(forwarding, None)
         if words and words not in self._forwardings.values():  # the master makes one of two that are the same
             await self._control("cancel", *words)
+            if words[0] == "-R":
+                # The master does not wait until sshd has closed the port. Sshd answers requests in their order.
+                with contextlib.suppress(TransportError):
+                    await self.run("true")
 
     async def disconnect(self) -> None:
         for words in self._forwardings.values():

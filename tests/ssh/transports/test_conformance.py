@@ -8,6 +8,7 @@ import time
 
 import pytest
 from processes import is_running
+from ssh_transports import OVER_SSH, make
 from waiting import LIMIT_S, until
 from xmml_sites.ssh import CommandExited, NoAnswer, RemoteFileError, TooMuchOutput, TransportError, bulk_transfer
 from xmml_sites.ssh.openssh_transport import OpensshTransport
@@ -438,3 +439,22 @@ def test_a_local_port_leads_to_one_that_the_site_can_reach(using):
         there.close()
 
     using(work)
+
+
+@pytest.mark.parametrize("kind", OVER_SSH)
+def test_the_site_has_closed_its_port_when_forwarding_has_stopped_however_slow_its_sshd_is(kind, own_server):
+    async def work():
+        transport = make(kind, own_server)
+        there = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+        forwarding = await transport.forward_remote("127.0.0.1", there.sockets[0].getsockname()[1])
+        with own_server.stalled():
+            stopping = asyncio.create_task(transport.stop_forwarding(forwarding))
+            await asyncio.wait([stopping], timeout=1.0)
+            assert not stopping.done()
+        await stopping
+        with pytest.raises(OSError, match="Connect"):
+            await asyncio.open_connection("127.0.0.1", forwarding.port)
+        there.close()
+        await transport.close()
+
+    asyncio.run(work())
