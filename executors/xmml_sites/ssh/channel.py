@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
+import os
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Protocol
 
@@ -155,6 +156,17 @@ async def discard_output(*readers: Reader) -> None:
         with contextlib.suppress(OSError):
             while await reader.read(PIECE):
                 pass
+
+
+def send_signal(process: asyncio.subprocess.Process, number: int) -> None:
+    """Send a signal to a process, unless it has ended.
+
+    The method of the same name looks first whether the process has ended. Then asyncio, which waits for that, does not
+    get the exit status: it complains on the terminal and reports 255.
+    """
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, number)
 
 
 async def wait_until_ended(process: asyncio.subprocess.Process) -> None:

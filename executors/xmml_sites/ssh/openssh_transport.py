@@ -11,13 +11,14 @@ import contextlib
 import re
 import shlex
 import shutil
+import signal
 import socket
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from xmml_sites.ssh.bulk_transfer import Part
-from xmml_sites.ssh.channel import CommandChannel, wait_until_ended
+from xmml_sites.ssh.channel import CommandChannel, send_signal, wait_until_ended
 from xmml_sites.ssh.channel_transport import ChannelTransport
 from xmml_sites.ssh.destination import Destination, chosen_configuration
 from xmml_sites.ssh.failure import (
@@ -284,20 +285,18 @@ class OpensshTransport(ChannelTransport):
         guard, self._guard = self._guard, None
         try:
             if master is not None:
-                with contextlib.suppress(ProcessLookupError):
-                    master.terminate()
+                send_signal(master, signal.SIGTERM)
                 try:
                     await asyncio.wait_for(master.communicate(), 5)
                 except TimeoutError:
-                    master.kill()
+                    send_signal(master, signal.SIGKILL)
                     await master.communicate()
         finally:
             if self._folder is not None:
                 shutil.rmtree(self._folder, ignore_errors=True)
                 self._folder = None
             if guard is not None:  # last: whenever we are killed, somebody ends what is left
-                with contextlib.suppress(ProcessLookupError):
-                    guard.kill()
+                send_signal(guard, signal.SIGKILL)
                 await guard.wait()
 
 
@@ -320,8 +319,7 @@ class _OpensshChannel:
         return status
 
     async def abandon(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+        send_signal(self._process, signal.SIGKILL)
         await wait_until_ended(self._process)
 
 

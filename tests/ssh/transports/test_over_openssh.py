@@ -1,10 +1,13 @@
 """What only the transport over OpenSSH has to see to."""
 
 import asyncio
+import contextlib
 import subprocess
+import sys
+import time
 
 import pytest
-from processes import is_running, parent
+from processes import is_running, parent, state
 from ssh_transports import make
 from waiting import number_in, until
 
@@ -33,6 +36,35 @@ def test_the_fastest_ciphers_that_ssh_knows_come_first(server, tmp_path, monkeyp
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     expected = ["-o", f"Ciphers={chosen.format(usual.split(','))}"] if chosen else []
     assert asyncio.run(make("openssh", server)._fastest_ciphers()) == expected
+
+
+def test_a_command_that_is_abandoned_just_when_it_has_ended_keeps_its_exit_status(server, caplog):
+    async def work():
+        transport = make("openssh", server)
+        channel = await transport.open_channel("exit 3")
+        process = channel._process
+        while state(process.pid) != "Z":
+            time.sleep(0.001)  # the loop of asyncio hears of nothing meanwhile
+        await channel.abandon()
+        assert process.returncode == 3
+        await transport.close()
+
+    with watched_by_the_loop():
+        asyncio.run(work())
+    assert not caplog.records
+
+
+@contextlib.contextmanager
+def watched_by_the_loop():
+    """Has asyncio wait for processes in its loop, as it does from Python 3.12 on, not in a thread for each."""
+    if sys.version_info >= (3, 12):
+        yield
+        return
+    usual = asyncio.get_child_watcher()
+    watcher = asyncio.PidfdChildWatcher()
+    asyncio.set_child_watcher(watcher)
+    yield
+    asyncio.set_child_watcher(usual)
 
 
 def test_a_lease_that_is_over_leaves_a_connection_alone_that_is_not_ours(own_server, tmp_path):
