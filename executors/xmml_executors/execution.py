@@ -499,7 +499,7 @@ class _Execution:
             self.early = Outcome(ExitStatus.INTERRUPTED, reason)
             return
         if self.coordination.phase is not Phase.STOPPING:
-            told = why or "once more: at once"
+            told = why or "Ctrl-C again kills them at once"
             self.watcher.notice(f"interrupted: stopping the instances ({told})", None)
         now = time.monotonic()
         self.carry_out(self.coordination.on_job_end(now, reason) if why else self.coordination.on_interrupt(now))

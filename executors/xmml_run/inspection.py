@@ -85,13 +85,15 @@ def read_run(folder: Path) -> RunView:
         state = going(live["instances"], sites)
         return RunView(folder, state, "", live["instances"], None, live["conduits"], sites, not_bound)
     rows = {instance.name: InstanceRecord(instance.name).as_json() for instance in plan.instances}
+    is_stopping = False
     for event in events:
         if event["what"] in ("bound", "not bound"):
             for instance in plan.instances:
                 process = instance.process or instance.rank_of or instance.name
                 rows[instance.name]["cpus"] = event.get("cpus", {}).get(process)
+        is_stopping |= event["what"] == "stopping"
         if event["instance"] in rows:
-            _update(rows[event["instance"]], event)
+            _update(rows[event["instance"]], event, is_stopping=is_stopping)
     state = going(rows, sites) if is_owned(folder) else "lost"
     return RunView(folder, state, "", rows, None, conduits, sites, not_bound)
 
@@ -110,8 +112,11 @@ def going(instances: Mapping[str, Mapping[str, Any]], sites: Mapping[str, str]) 
 _STATES = {"started": "started", "joined": "running", "left": "left", "lost": "failed", "failed": "failed"}
 
 
-def _update(row: dict[str, Any], event: Mapping[str, Any]) -> None:
+def _update(row: dict[str, Any], event: Mapping[str, Any], *, is_stopping: bool) -> None:
     what = event["what"]
+    if is_stopping and what in ("lost", "ended"):  # because the run stops it, unless it has failed before
+        row["state"] = "stopped" if row["state"] != "failed" else "failed"
+        return
     row["state"] = _STATES.get(what, row["state"])
     if what == "started":
         row["process"] = event.get("process")

@@ -59,6 +59,18 @@ def test_a_run_that_goes_on_shows_the_latest_progress(tmp_path: Path) -> None:
     assert (view.state, view.instances["a"]["state"], view.instances["a"]["messages_sent"]) == ("running", "running", 3)
 
 
+def test_an_instance_that_ends_while_its_run_is_stopped_has_not_failed(tmp_path: Path) -> None:
+    write_run(
+        tmp_path,
+        {"what": "joined", "host": "here"},
+        {"what": "stopping", "instance": None, "reason": "the run was interrupted"},
+        {"what": "lost"},
+        {"what": "ended", "status": -15},
+    )
+    with own(tmp_path):
+        assert read_run(tmp_path).instances["a"]["state"] == "stopped"
+
+
 def test_a_run_that_was_killed_is_lost(tmp_path: Path) -> None:
     write_run(tmp_path, {"what": "joined", "host": "here"})
     assert read_run(tmp_path).state == "lost"

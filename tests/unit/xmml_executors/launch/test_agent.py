@@ -360,7 +360,7 @@ def test_what_has_come_in_part_does_not_get_into_the_store(site: Site) -> None:
     incoming.mkdir()
     (incoming / f".{'0' * 64}.xmml-part").write_bytes(b"go")
     assert missing(site, []) == []
-    assert [each.name for each in (site.folder.parent / "staged").iterdir()] == ["versions"]
+    assert {each.name for each in (site.folder.parent / "staged").iterdir()} == {"verified", "versions"}
     assert list(incoming.iterdir()) == []
 
 
