@@ -341,7 +341,7 @@ def test_what_is_wrong_at_the_host_is_told(command: Command, server: Sshd, tmp_p
 def test_a_host_that_cannot_be_reached_is_told(command: Command, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     finished = run(command(tmp_path / "file", "unknown.invalid:c"))
-    assert (finished.returncode, "ssh does not get to unknown.invalid" in finished.stderr) == (5, True)
+    assert (finished.returncode, "ssh cannot reach unknown.invalid" in finished.stderr) == (5, True)
 
 
 def test_the_remote_end_finds_what_it_is_told_when_it_begins(command: Command, server: Sshd, tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ class RemoteEnd:
         status = self._process.wait()
         said = greeting.decode(errors="replace").strip()
         if status == _NO_CONNECTION:
-            return f"ssh does not get to {self.host}; what it says stands above. Does `ssh {self.host} true` work?"
+            return f"ssh cannot reach {self.host}; its message is above. Does `ssh {self.host} true` work?"
         if status in (_NOT_FOUND, _CANNOT_RUN):
             return f"{self._command} was not found at {self.host}; say where it is with --remote PATH"
         if status < 0:
@@ -97,7 +97,7 @@ class RemoteEnd:
             status = self._process.wait(5)
             if status not in (0, _NO_CONNECTION):
                 return ConnectionBroken(
-                    f"the remote end at {self.host} has ended with status {status}; what it said stands above"
+                    f"the remote end at {self.host} has ended with status {status}; its message is above"
                 )
         return ConnectionBroken(
             f"the connection to {self.host} was lost ({error}); copy again to go on where it stopped"

@@ -23,6 +23,8 @@ pub struct Source {
     sources: Vec<Origin>,
     heard: Mutex<VecDeque<Heard>>,
     news: Condvar,
+    /// Files that the target cannot write.
+    failed: Mutex<HashSet<u64>>,
     /// Nothing will be heard any more.
     is_lost: AtomicBool,
     /// Files may grow while they are copied.
@@ -41,6 +43,7 @@ impl Source {
             sources,
             heard: Mutex::default(),
             news: Condvar::new(),
+            failed: Mutex::default(),
             is_lost: AtomicBool::new(false),
             may_grow: false,
             progress: Progress::default(),
@@ -56,6 +59,9 @@ impl Source {
     pub fn hear(&self, message: &[u8]) -> bool {
         let heard = ToSource::read(message).map_err(Failure::Malformed);
         let goes_on = heard.as_ref().is_ok_and(|heard| !heard.is_last());
+        if let Ok(ToSource::Failed(file, _)) = &heard {
+            self.failed.lock().unwrap_or_else(PoisonError::into_inner).insert(*file);
+        }
         self.put(heard);
         goes_on
     }
@@ -69,6 +75,10 @@ impl Source {
     fn put(&self, heard: Heard) {
         self.waiting().push_back(heard);
         self.news.notify_one();
+    }
+
+    fn has_failed(&self, file: u64) -> bool {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).contains(&file)
     }
 
     fn waiting(&self) -> MutexGuard<'_, VecDeque<Heard>> {
@@ -270,6 +280,9 @@ impl Giving<'_> {
         for (place, range) in ranges(found.entry.size).enumerate() {
             if self.source.is_lost.load(Ordering::Relaxed) {
                 return Err(Stop.into());
+            }
+            if self.source.has_failed(number) {
+                return Ok(()); // the target needs no more of it
             }
             self.peer.check()?;
             self.add(number, range, &file, |checksum| !stands(digests, place, checksum))?;
@@ -497,6 +510,37 @@ mod tests {
             });
             assert_eq!(report.failed.is_empty(), is_given);
         }
+    }
+
+    /// A target that cannot write what comes.
+    struct Failing<'a>(&'a Source);
+
+    impl Peer for Failing<'_> {
+        fn send(&self, message: &[&[u8]]) -> Result<(), Stop> {
+            if matches!(ToTarget::read(&message.concat()), Ok(ToTarget::Chunk { .. })) {
+                self.0.hear(&ToSource::Failed(0, "Permission denied".to_owned()).to_bytes());
+                self.0.hear(&ToSource::Done.to_bytes());
+            }
+            Ok(())
+        }
+
+        fn check(&self) -> Result<(), Stop> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_file_that_the_target_cannot_write_is_given_no_further() {
+        let folder = Folder::new();
+        let file = folder.path().join("file");
+        fs::File::create(&file).unwrap().set_len(200 << 20).unwrap();
+        let source = Source::new(vec![file.into()]);
+        for answer in [ToSource::Have(0, vec![]), ToSource::Considered] {
+            source.hear(&answer.to_bytes());
+        }
+        let report = source.run(&Failing(&source)).unwrap();
+        assert_eq!(report.failed, [("file".into(), "Permission denied".to_owned())]);
+        assert!(report.sent < 10 << 20, "{}", report.sent);
     }
 
     #[test]

@@ -464,6 +464,7 @@ impl Target {
         }
         receiving.arriving.remove(&number);
         receiving.given_up.insert(number);
+        let why = if error.raw_os_error().is_some() { format!("at the target: {why}") } else { why };
         Ok(self.failed(number, &entry, why, peer)?)
     }
 

@@ -381,7 +381,7 @@ def test_a_folder_of_a_job_that_is_gone_ends_the_session_of_its_run_alone(tmp_pa
             await until(lambda: (first / "lease").exists(), "the first is not served")
             shutil.rmtree(first)
             kept.channel.send_order("m.1", Go())
-            with pytest.raises(SiteError, match=rf"{first}/jobs/m\.1/orders cannot be written at here: somebody"):
+            with pytest.raises(SiteError, match=rf"{first}/jobs/m\.1/orders cannot be written at here: its folder"):
                 await asyncio.wait_for(kept.keeping, LIMIT_S)
             other.channel.send_order("m.1", Go())
             assert await other.orders(1) == [{"n": 1, "do": "go"}]
