@@ -217,7 +217,12 @@ class ChannelTransport(abc.ABC):
                 said.cancel()
                 await asyncio.gather(said, return_exceptions=True)
                 if not has_carried:
-                    await channel.abandon()
+                    abandoning = asyncio.ensure_future(channel.abandon())
+                    try:
+                        await asyncio.shield(abandoning)
+                    except asyncio.CancelledError:  # the whole conversation is cancelled meanwhile
+                        await abandoning
+                        raise
 
     async def start(self, command: str, *, lease_s: float = 30.0) -> LeasedProcess:
         return await self._leases.start(command, lease_s)

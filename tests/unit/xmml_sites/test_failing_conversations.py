@@ -11,7 +11,7 @@ from waiting import LIMIT_S, until
 from xmml_sites.ssh import CommandExited, RemoteFileError, TooMuchOutput, TransportError
 from xmml_sites.ssh.bulk_transfer import Part
 from xmml_sites.ssh.channel import CommandChannel
-from xmml_sites.ssh.conversation import LONGEST_MESSAGE_B
+from xmml_sites.ssh.conversation import LONGEST_MESSAGE_B, Conversation
 from xmml_sites.ssh.local import LocalTransport
 from xmml_sites.transfer.site_files import site_files
 
@@ -95,6 +95,48 @@ def test_whoever_waits_for_a_message_of_a_copy_that_is_cancelled_is_told_so() ->
         with pytest.raises(TransportError, match=r"^site here: the copy was cancelled$"):
             await asyncio.wait_for(waiting[0], LIMIT_S)
         await asyncio.gather(copying, return_exceptions=True)
+        await transport.close()
+
+    asyncio.run(go())
+
+
+class SlowToAbandon(LocalTransport):
+    """A site whose channels take some time to be closed."""
+
+    begun = ended = 0
+
+    async def open_channel(self, command: str, *, for_bulk: bool = False, part: Part | None = None) -> CommandChannel:
+        channel = await super().open_channel(command, for_bulk=for_bulk, part=part)
+        abandon = channel.abandon
+
+        async def slowly() -> None:
+            self.begun += 1
+            await asyncio.sleep(0.2)
+            await abandon()
+            self.ended += 1
+
+        channel.abandon = slowly  # type: ignore[method-assign]
+        return channel
+
+
+def test_every_channel_of_a_copy_that_is_cancelled_is_closed_before_that_has_ended() -> None:
+    async def go() -> None:
+        transport, begun = SlowToAbandon("here"), list[Conversation]()
+        command = writing("struct.pack('<QI', 2**64 - 2, 0)")
+
+        async def copy() -> None:
+            async with transport.converse(
+                command, "staging", timeout_s=LIMIT_S, further_channel=command
+            ) as conversation:
+                conversation.open_more_channels(1)
+                begun.append(conversation)
+                await asyncio.sleep(LIMIT_S)
+
+        copying = asyncio.create_task(copy())
+        await until(lambda: any(each._open_channels == 2 for each in begun), "there is no further channel")
+        copying.cancel()
+        await asyncio.gather(copying, return_exceptions=True)
+        assert (transport.begun, transport.ended) == (2, 2)
         await transport.close()
 
     asyncio.run(go())
