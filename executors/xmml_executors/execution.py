@@ -179,6 +179,7 @@ class _Execution:
         self.noted: dict[str, float] = {}
         self.show_progress_at = math.inf
         self.site_of = {instance.name: instance.site for instance in plan.instances}
+        self.first_site = plan.jobs[0].site if plan.jobs else "local"
         self.launchers = {
             each.name
             for each in here(plan).instances
@@ -218,6 +219,7 @@ class _Execution:
                     self.questions = self.answer_queries()
                     outcome = self.build() or self.couple()
                 finally:
+                    self.note_end()
                     if self.questions is not None:
                         self.questions.close()  # results may arrive for hours, and nobody would answer meanwhile
                     self.show_progress_at = time.monotonic() + PROGRESS_SHOWN_EVERY_S
@@ -238,6 +240,12 @@ class _Execution:
         self.watcher.refresh(self.coordination.records)
         not_bound = self.binding.reason if self.binding is not None else ""
         return RunResult(outcome, time.monotonic() - self.started, self.coordination.records, not_bound)
+
+    def note_end(self) -> None:
+        """Note that nothing more is begun, for those who would like to stop the run."""
+        with suppress(SiteError):  # a full disk is told by whoever collects
+            self.folder.event("ending", site=self.first_site)
+            self.folder.flush()
 
     def answer_queries(self) -> QueryServer | None:
         """Let people ask how the run goes; without that it goes on all the same."""
@@ -571,7 +579,7 @@ class _Execution:
         now = time.monotonic()
         with suppress(SiteError):  # a full disk is told by whoever collects
             is_passing = isinstance(report, SiteProgress)
-            self.folder.event("site", site=self.plan.jobs[0].site, text=report.text, is_passing=is_passing)
+            self.folder.event("site", site=self.first_site, text=report.text, is_passing=is_passing)
             self.folder.flush()
         if isinstance(report, ResultsLeft):
             self.left.append(report)
@@ -659,7 +667,7 @@ class _Execution:
     # --- events on disk ---------------------------------------------------------------------------------------------
 
     def note(self, what: str, instance: str | None = None, **details: Any) -> None:
-        site = self.site_of.get(instance or "", self.plan.jobs[0].site if self.plan.jobs else "local")
+        site = self.site_of.get(instance or "", self.first_site)
         self.on_folder(lambda: self.folder.event(what, site=site, instance=instance, **details))
 
     def on_folder(self, write: Callable[[], None]) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from xmml_executors.launch.site.journal import read_journal
 from xmml_executors.outcome import ExitStatus, SiteError
-from xmml_executors.run_folder import DOOR
 from xmml_executors.run_lock import is_owned
+from xmml_executors.run_outputs import read_events
 from xmml_planner import PlanFormatError, plan_from_text
 
 from xmml_run.arguments import add_run_argument
@@ -44,8 +44,7 @@ def run(options: Namespace) -> int:
 
 
 def _cancel(folder: Path) -> int:
-    # Without its query socket, a run that is owned is already ending, or only just beginning.
-    is_going = ask(folder, {"ask": "stop"}) is not None or (is_owned(folder) and not (folder / DOOR).exists())
+    is_going = ask(folder, {"ask": "stop"}) is not None or (is_owned(folder) and _is_ending(folder))
     if is_going:
         try:
             has_ended = _wait(folder)
@@ -72,6 +71,11 @@ def _cancel(folder: Path) -> int:
         left = ", ".join(told.unclean)
         _tell(f"interrupted; something may be left at {left}: xmml cancel {folder} removes it")
         return ExitStatus.INTERRUPTED
+
+
+def _is_ending(folder: Path) -> bool:
+    """Whether a run answers no queries because it is ending."""
+    return any(event["what"] == "ending" for event in read_events(folder))
 
 
 def _wait(folder: Path) -> bool:

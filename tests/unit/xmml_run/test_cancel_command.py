@@ -52,7 +52,7 @@ class EndingRun:
 
 @pytest.fixture
 def ending(tmp_path: Path) -> Iterator[EndingRun]:
-    write_run(tmp_path, {"what": "joined", "host": "here"})
+    write_run(tmp_path, {"what": "joined", "host": "here"}, {"what": "ending", "instance": None})
     with subprocess.Popen(
         [sys.executable, "-c", ENDING, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
