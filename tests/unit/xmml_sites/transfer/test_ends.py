@@ -317,7 +317,7 @@ def test_a_file_that_cannot_be_written_is_told_once(tmp_path: Path) -> None:
     (tmp_path / f".copy{PART_SUFFIX}").mkdir()
     result = copied([tmp_path / "file"], str(tmp_path / "copy"))
     assert isinstance(result.source, Report)
-    assert result.source.failed == [("file", "Is a directory")]
+    assert result.source.failed == [("file", "at the target: Is a directory")]
 
 
 def test_two_copies_of_a_file_at_once_do_not_take_from_each_other(tmp_path: Path) -> None:
