@@ -1,4 +1,4 @@
-"""Cancelling a run whose launcher is gone: everything that its journal speaks of is removed."""
+"""Cancelling a run whose launcher has exited: everything that its journal names is removed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def _clean(site: RunSite, past: JournalContent, tell: Callable[[str], None
 
 
 def _what_to_do(site: RunSite, folder: str, why: str) -> str:
-    """Return what is told of a site where something may be left."""
+    """Return the message about a site where something may be left."""
     named = why if why.startswith(f"site {site.name}:") else f"site {site.name}: {why}"
     files = f", its files stay in {folder}" if folder else ""
     return (

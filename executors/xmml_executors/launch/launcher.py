@@ -348,7 +348,7 @@ class Launcher:
         self._gone |= jobs.keys()
 
     async def _get_later(self, group: Sequence[str], begun: float) -> None:
-        """Get the jobs of a group that comes later, when they are due or somebody waits for their instances."""
+        """Get the jobs of a later group when they are due, or when an instance waits for one of theirs."""
         wanted = asyncio.Event()
         self._wanted |= dict.fromkeys(group, wanted)
         due_s = due_in_s([self.jobs[name] for name in group], self.plan)
@@ -504,7 +504,7 @@ class Launcher:
                 self._reports.put(report)
 
     async def _await_nodes(self, site: RunSite, job: SiteJob) -> None:
-        """Tell people if not all nodes of a job begin soon after the first one."""
+        """Report if not all nodes of a job begin soon after the first one."""
         folder = job.folder
         await asyncio.sleep(STARTS_WITHIN_S)
         if folder == job.folder and not job.is_ready and folder not in self._over | self._lost_jobs:
@@ -530,7 +530,7 @@ class Launcher:
         self._lost(site, job, attempt, why, for_good=not has_begun)
 
     def _doubt(self, site: RunSite, job: SiteJob, agent: str, report: protocol.Killed | protocol.Over | Gone) -> None:
-        """A job ends, or a part of it, or seems to, that nobody told to."""
+        """Handle the end, or the apparent end, of a job or of a part of it that was not ordered."""
         folder, _, node = agent.rpartition("/")
         if self._is_closing or folder != job.folder or folder in self._lost_jobs:
             return

@@ -31,7 +31,7 @@ class ReportQueue:
         return self._event
 
     def put(self, report: Report) -> None:
-        """Report something; nobody hears of it once the queue is closed."""
+        """Add a report, unless the queue is closed."""
         with self._changing:
             if not self._is_closed:
                 self._reports.append(report)
@@ -63,7 +63,7 @@ class ReportQueue:
                 os.eventfd_write(self._event, 1)
 
     def close(self) -> list[Report]:
-        """Close the descriptor; return what nobody has taken."""
+        """Close the descriptor; return the reports that were not taken."""
         with self._changing:
             self._is_closed = True
             os.close(self._event)

@@ -88,7 +88,7 @@ class SitePool:
             return relay
 
     def listen(self, tell: Callable[[str], None]) -> None:
-        """Tell a run what people should know of that which runs share."""
+        """Send notices about what runs share to one run."""
         self._listeners.append(tell)
 
     def leave(self, tell: Callable[[str], None], run: str) -> None:
@@ -106,7 +106,7 @@ class SitePool:
             self.close()
 
     def tell(self, text: str) -> None:
-        """Tell all runs something."""
+        """Send a notice to all runs."""
         for tell in list(self._listeners):
             tell(text)
 

@@ -126,7 +126,7 @@ class Fork:
         return status
 
     def cancel_command(self, ids: Iterable[str]) -> str:
-        """Tell them to end, wait, kill what is left of their process groups."""
+        """Terminate jobs, wait, and kill what is left of their process groups."""
         return (
             _LOOK
             + f'left=; for id in {quoted(ids)}; do xmml_look "$id"; '

@@ -47,7 +47,7 @@ class ChannelTransport(abc.ABC):
 
     @property
     def is_own(self) -> bool:
-        """Whether the connection is ours alone; somebody else's may be used by others, so it is never ended."""
+        """Whether this transport has opened the connection; one that others may use is never closed."""
         return True
 
     @abc.abstractmethod
@@ -243,7 +243,7 @@ class ChannelTransport(abc.ABC):
         return program
 
     def forget(self, program: OwnProgram) -> None:
-        """A program of ours has ended, or is out of reach."""
+        """Drop a program of ours that has exited, or is out of reach."""
         self._programs.discard(program)
         self._channels.release()
 

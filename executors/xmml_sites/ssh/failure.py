@@ -30,7 +30,7 @@ class HostKeyProblem(TransportError):
 
 
 class HostKeyUnknown(HostKeyProblem):
-    """Nobody has said yet which key the machine has."""
+    """The host key of the machine is not known yet."""
 
     def __init__(self, site: str, destination: str, fingerprint: str = "") -> None:
         has = f" (it shows {fingerprint})" if fingerprint else ""
@@ -57,7 +57,7 @@ class HostKeyChanged(HostKeyProblem):
 
 
 class AuthenticationFailed(TransportError):
-    """The machine does not let us in."""
+    """The machine refuses the login."""
 
     def __init__(self, site: str, destination: str, why: str) -> None:
         super().__init__(

@@ -220,7 +220,7 @@ class Leases:
         await self._transport.run(kill_group(process.folder))
 
     def _go_on(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Do something that closing waits for, and that nobody else need wait for."""
+        """Do work in the background that `close` waits for."""
         task = asyncio.ensure_future(work)
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
@@ -260,7 +260,7 @@ class Leases:
 
 
 async def _end_unwanted(starting: asyncio.Task[Started]) -> None:
-    """End a command that is being started and for which nobody waits any more."""
+    """Stop a command whose start was cancelled."""
     try:
         with contextlib.suppress(TransportError, OSError):
             await (await asyncio.shield(starting)).kill()

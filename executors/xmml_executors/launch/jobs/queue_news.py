@@ -1,4 +1,4 @@
-"""What queues say of jobs that wait, as people are told of it: why, until when, and for how long already."""
+"""Notices about jobs that wait in queues: why, until when, and for how long already."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True)
 class _Told:
-    """What people know of a job: when they were told, of which reason, and of which start; times of our clocks."""
+    """The last notice about a job: when it was given, with which reason and which expected start, by our clock."""
 
     at: float
     reason: str
@@ -29,7 +29,7 @@ class _Told:
 
 
 class QueueNews:
-    """Remembers since when jobs wait, and what people were told."""
+    """Remembers since when jobs wait, and the last notice about each."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""What a plan says of its sites: which jobs they have, how they are reached, and whom their relays dial."""
+"""The part of a plan that concerns sites: their jobs, how they are reached, and which relays their relays dial."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of a job that a batch system does not start: people are told what it says, instead of nothing for ever."""
+"""Steps of a job that a batch system does not start: a notice gives its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The certificates of the relays of a run: each believes those of the others, and nobody else's."""
+"""The certificates of the relays of a run: each relay trusts those of the others, and no certificate else."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ HEARD_WITHIN_S = 10.0
 
 
 class RelayTrust(Protocol):
-    """A relay that can be told whom to believe."""
+    """A relay that takes the certificates to trust."""
 
     async def trust(self, certificates: Sequence[str]) -> None:
-        """Tell it."""
+        """Send them to the relay."""
 
 
 class Certificates:
@@ -26,7 +26,7 @@ class Certificates:
         self._lock = asyncio.Lock()
 
     def begin(self, relay: RelayTrust, certificate: str) -> None:
-        """Note the first relay, which has nobody to be told of yet."""
+        """Note the first relay; there is no other yet to be trusted."""
         self._shown[relay] = certificate
 
     async def show(self, relay: RelayTrust, certificate: str) -> None:

@@ -131,7 +131,7 @@ class LocalRelay:
             return True
 
     async def trust(self, certificates: Sequence[str]) -> None:
-        """Have it believe relays that show these certificates, and no others."""
+        """Have the relay trust these certificates, and no others."""
         await asyncio.to_thread(self._ask, {"command": "trust", "fingerprints": list(certificates)})
 
     @property
@@ -193,7 +193,7 @@ def _for_the_owner(path: str, flags: int) -> int:
 
 
 def port_of(status: dict[str, object]) -> int:
-    """Return the port that a relay says it listens on."""
+    """Return the port at which a relay reports that it listens."""
     listening = status["listen"]
     assert isinstance(listening, list)
     return int(str(listening[0]).rpartition(":")[2])

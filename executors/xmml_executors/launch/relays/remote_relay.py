@@ -121,7 +121,7 @@ class RemoteRelay:
         return True
 
     async def trust(self, certificates: Sequence[str]) -> None:
-        """Have it believe relays that show these certificates, and no others."""
+        """Have the relay trust these certificates, and no others."""
         self._is_trusting = await self._ask({"command": "trust", "fingerprints": list(certificates)})
 
     async def add_run(self, run: str, secret: bytes) -> None:

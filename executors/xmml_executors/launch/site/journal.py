@@ -31,7 +31,7 @@ JOURNAL = "journal.jsonl"
 
 
 class JournalLocked(SiteError):
-    """Somebody else goes on with the run, or cleans up after it."""
+    """Another process carries out the run, or cleans up after it."""
 
 
 class Journal:
@@ -174,7 +174,7 @@ def is_alive(process: tuple[int, str]) -> bool:
 
 
 def _holder(told: JournalContent | None) -> str:
-    """Return who does what with a run whose journal is held; somebody who has not noted it yet stays unnamed."""
+    """Return which process holds the journal of a run, and for what; one that is not noted yet stays unnamed."""
     if told is not None and is_alive(told.canceller):
         return f"process {told.canceller[0]} is cancelling"
     if told is not None and is_alive(told.launcher):

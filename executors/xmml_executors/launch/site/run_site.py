@@ -363,7 +363,7 @@ class RunSite:
             self.session.send_order(folder, protocol.Hold(round(seconds, 3)))
 
     def go(self, job: SiteJob) -> None:
-        """Tell a placeholder to begin."""
+        """Order a placeholder to begin."""
         assert self.session is not None
         self.journal.write("go", site=self.name, job=job.folder, id=job.id, host=job.about[0].host)
         for folder in job.agents:
@@ -411,7 +411,7 @@ class RunSite:
         return {**starts, **dict.fromkeys(scripts), **await self.queue.estimates(scripts)}
 
     def _has_told(self, id: str, now: float) -> bool:
-        """Whether the queue need not be asked about a job, because it has told of it a short while ago."""
+        """Return whether the last answer of the queue about a job is recent enough."""
         if id not in self.queue.told:
             return False
         told_at, status = self.queue.told[id]

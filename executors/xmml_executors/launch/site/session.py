@@ -335,7 +335,7 @@ class RelayChannel:
         self._status = self._next_answer()
 
     async def status(self) -> dict[str, Any] | None:
-        """Return what it says of itself when it has begun; `None`: it has ended."""
+        """Return the status that the relay reports once it has begun; `None`: it has ended."""
         return await self._status
 
     async def ask(self, what: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""How long a site and we may hear nothing of each other."""
+"""Time-outs between a site and the launcher."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 
 from xmml_executors.outcome import SiteError
 
-#: What runs at a site ends by itself when it has not heard of us for so long, unless XMML_SITE_LEASE_S says otherwise.
+#: What runs at a site stops by itself when it receives nothing from the launcher for so long (XMML_SITE_LEASE_S).
 LEASE_S = 90.0
 #: How long an instance may be away, unless XMML_AWAY_LIMIT_S says otherwise (as in native/core, `absence.rs`).
 AWAY_LIMIT_S = 60.0
