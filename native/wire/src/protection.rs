@@ -39,8 +39,12 @@ const TAG: usize = 16;
 /// Records that one key protects.
 pub const RECORDS_PER_KEY: u64 = if cfg!(test) { 8 } else { 1 << 20 };
 
-/// Bytes of one write that are encrypted at a time, so that the first are under way while the others wait.
-const WRITTEN_AT_A_TIME: usize = 4 * CONTENT_MAX;
+/// Bytes of one long write that are encrypted at a time: they are still near the processor when the system takes them, and under way while the
+/// others wait.
+const WRITTEN_AT_A_TIME: usize = 48 * 1024;
+
+/// A write of no more bytes goes out at once: the other end would be woken for the first half of it.
+const WRITTEN_AT_ONCE: usize = 2 * CONTENT_MAX;
 
 /// Bytes of room for what is read: of a connection with small messages, and of one whose records are long.
 const ROOM_LEAST: usize = 4 * 1024;
@@ -105,8 +109,10 @@ impl Sending {
     fn take_in(&mut self, parts: &[IoSlice<'_>]) -> usize {
         let mut count = 0;
         let mut begin = None;
+        let offered: usize = parts.iter().map(|part| part.len()).sum();
+        let most = if offered <= WRITTEN_AT_ONCE { offered } else { WRITTEN_AT_A_TIME };
         for part in parts {
-            let mut rest = &part[..part.len().min(WRITTEN_AT_A_TIME - count)];
+            let mut rest = &part[..part.len().min(most - count)];
             count += rest.len();
             while !rest.is_empty() {
                 let at = *begin.get_or_insert_with(|| {
@@ -412,7 +418,10 @@ mod tests {
     }
 
     fn write(end: &ProtectedStream, bytes: &[u8]) {
-        assert_eq!(end.write(&[IoSlice::new(bytes)]).unwrap(), bytes.len());
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            rest = &rest[end.write(&[IoSlice::new(rest)]).unwrap()..];
+        }
         end.flush().unwrap();
     }
 
