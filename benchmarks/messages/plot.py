@@ -57,15 +57,17 @@ def draw(samples: Sequence[Sample], peers: Sequence[Peer], machine: str, path: P
 def panel(
     axes: Any, samples: Sequence[Sample], peers: Sequence[Peer], pattern: str, sizes: Sequence[int], figure: Figure
 ) -> None:
+    has_any = False
     for peer in (peer for peer in peers if peer.touch == "read"):
         measured = [(max(s, ZERO), spread(samples, peer.name, pattern, s, figure)) for s in sizes]
         known = [(x, of_size) for x, of_size in measured if of_size is not None]
         x = [x for x, _ in known]
+        has_any |= bool(known)
         style = STYLES[peer.name]
         axes.plot(x, [y.median for _, y in known], label=peer.label, markersize=5, **style)
         low, high = [y.low for _, y in known], [y.high for _, y in known]
         axes.fill_between(x, low, high, color=style["color"], alpha=0.12, linewidth=0)
-    axes.set(xscale="log", yscale="log")
+    axes.set(xscale="log", yscale="log" if has_any else "linear")
     axes.set_xticks([max(s, ZERO) for s in sizes], [size(s) if s else "0" for s in sizes], fontsize=8)
     axes.minorticks_off()
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}" if y < 10_000 else f"{y:,.0f}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -59,7 +60,7 @@ def test_a_program_in_an_image_sees_the_run_and_the_model_and_nothing_else_outsi
 @pytest.mark.parametrize("own", ["--user --map-current-user", "--pid --fork", "--ipc"])
 def test_namespaces_of_users_processes_and_ipc_do_not_matter_to_messages(tmp_path: Path, own: str) -> None:
     model = write_ring(tmp_path / "ring", {"inside": "", "outside": ""})
-    inside = f'runtime="10 s" ><interpreter path="unshare" flags="{own} {sys.executable}"/></implementation>'
+    inside = f'runtime="10 s" ><interpreter path="unshare" flags="{own} {shlex.quote(sys.executable)}"/></implementation>'
     model.write_text(model.read_text().replace('runtime="10 s" />', inside, 1))
     run = run_document(model)
     assert set(methods(run).values()) == {"shm"}

@@ -2,17 +2,22 @@
 
 use std::sync::OnceLock;
 
+use smallvec::SmallVec;
+
 use xmml_wire::buffer::{Buffer, BufferMut};
 use xmml_wire::data::{Array, Dtype, Order};
 
 use crate::status::{Failure, Result};
+
+/// The extents of an array, as C counts.
+type Extents = SmallVec<[usize; 4]>;
 
 /// An array as C reads it: every element aligned for its type.
 #[derive(Clone, Debug)]
 pub struct CArray {
     pub dtype: Dtype,
     pub order: Order,
-    pub shape: Vec<usize>,
+    pub shape: Extents,
     data: Buffer,
     /// The same elements in the other order, made when first asked for.
     other: OnceLock<Buffer>,
@@ -22,7 +27,13 @@ impl CArray {
     /// A copy of `bytes` as an array; their number must fit the shape.
     pub fn copy_of(dtype: Dtype, order: Order, shape: &[usize], bytes: &[u8]) -> Result<CArray> {
         check_bools(dtype, bytes)?;
-        Ok(CArray { dtype, order, shape: shape.to_vec(), data: Buffer::copy_of(bytes), other: OnceLock::new() })
+        Ok(CArray {
+            dtype,
+            order,
+            shape: Extents::from_slice(shape),
+            data: Buffer::copy_of(bytes),
+            other: OnceLock::new(),
+        })
     }
 
     /// `bytes` as an array, where they lie.
@@ -32,8 +43,8 @@ impl CArray {
     pub unsafe fn lent(dtype: Dtype, order: Order, shape: &[usize], bytes: &[u8]) -> Result<CArray> {
         check_bools(dtype, bytes)?;
         // SAFETY: promised by the caller; there is no owner to be dropped.
-        let data = unsafe { Buffer::wrap(bytes.as_ptr(), bytes.len(), Box::new(())) };
-        Ok(CArray { dtype, order, shape: shape.to_vec(), data, other: OnceLock::new() })
+        let data = unsafe { Buffer::wrap(bytes.as_ptr(), bytes.len()) };
+        Ok(CArray { dtype, order, shape: Extents::from_slice(shape), data, other: OnceLock::new() })
     }
 
     /// The elements in this order, without a copy when they are in it already.
@@ -67,8 +78,7 @@ fn check_bools(dtype: Dtype, bytes: &[u8]) -> Result<()> {
 impl From<Array> for CArray {
     fn from(array: Array) -> CArray {
         let Array { dtype, order, shape, data } = array;
-        // The same memory, since the extents have the same size.
-        let shape: Vec<usize> = shape.into_iter().map(|extent| extent as usize).collect();
+        let shape: Extents = shape.into_iter().map(|extent| extent as usize).collect();
         assert_eq!(byte_size(dtype, &shape).ok(), Some(data.len()), "an array's bytes and shape disagree");
         CArray { dtype, order, shape, data: aligned(data, dtype), other: OnceLock::new() }
     }
@@ -110,7 +120,7 @@ fn reordered(array: &CArray) -> Buffer {
     let (shape, strides) = match array.order {
         Order::ColumnMajor => (array.shape.clone(), column_major_strides(&array.shape)),
         Order::RowMajor => {
-            let backwards: Vec<usize> = array.shape.iter().rev().copied().collect();
+            let backwards: Extents = array.shape.iter().rev().copied().collect();
             let strides = column_major_strides(&backwards);
             (backwards, strides)
         }

@@ -90,8 +90,12 @@ fn play(leads: bool) {
         let payload = Buffer::from(vec![1_u8; bytes]);
         let mut times = Vec::with_capacity(rounds);
         for _ in 0..rounds {
-            let array =
-                Array { dtype: Dtype::U8, order: Order::RowMajor, shape: vec![bytes as u64], data: payload.clone() };
+            let array = Array {
+                dtype: Dtype::U8,
+                order: Order::RowMajor,
+                shape: vec![bytes as u64].into(),
+                data: payload.clone(),
+            };
             let begin = Instant::now();
             if leads {
                 send(&me, array.clone());
@@ -106,7 +110,7 @@ fn play(leads: bool) {
         let median = times[times.len() / 2] / 2;
         if leads {
             let rate = bytes as f64 / median.max(Duration::from_nanos(1)).as_secs_f64() / f64::from(1 << 30);
-            println!("{bytes:>10} {:>10.2} {rate:>8.2}", median.as_secs_f64() * 1e6);
+            println!("{bytes:>10} {:>10.3} {rate:>8.2}", median.as_secs_f64() * 1e6);
         }
     }
     me.leave().expect("left");
@@ -116,8 +120,8 @@ fn play(leads: bool) {
 fn echo_by_callback(me: &Arc<Instance>, rounds: usize) {
     let instance = Arc::downgrade(me);
     let echo = move |message: Message| match (message.data, instance.upgrade()) {
-        (Data::Array(array), Some(me)) => {
-            send(&me, array);
+        (data @ (Data::Array(_) | Data::Nothing), Some(me)) => {
+            me.send("out", None, data, None, None).expect("sent");
             Ok(())
         }
         (other, _) => Err(format!("not an array: {other:?}")),
@@ -127,14 +131,17 @@ fn echo_by_callback(me: &Arc<Instance>, rounds: usize) {
     me.on_message("in", None).expect("a port for messages");
 }
 
+/// Of no bytes, a message is nothing at all.
 fn send(me: &Instance, array: Array) {
-    me.send("out", None, Data::Array(array), None, None).expect("sent");
+    let data = if array.data.is_empty() { Data::Nothing } else { Data::Array(array) };
+    me.send("out", None, data, None, None).expect("sent");
 }
 
 fn receive(me: &Instance) -> usize {
     match me.receive("in", None, None).expect("received") {
         Received::Message(message) => match message.data {
             Data::Array(array) => array.data.len(),
+            Data::Nothing => 0,
             other => panic!("not an array: {other:?}"),
         },
         other => panic!("no message: {other:?}"),

@@ -34,7 +34,7 @@ fn option(fd: RawFd, name: i32) -> Option<i32> {
 fn payload(number: u64) -> Data {
     let count = if number % 50 == 0 { 300_000 } else { 1 + number % 7 };
     let bytes: Vec<u8> = (0..count).flat_map(|_| number.to_le_bytes()).collect();
-    let array = Array { dtype: Dtype::U64, order: Order::RowMajor, shape: vec![count], data: bytes.into() };
+    let array = Array { dtype: Dtype::U64, order: Order::RowMajor, shape: vec![count].into(), data: bytes.into() };
     Data::Array(array)
 }
 

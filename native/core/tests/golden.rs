@@ -78,7 +78,7 @@ fn array_meaning(array: &Array) -> Value {
     json!({
         "dtype": array.dtype.name(),
         "order": if array.order == Order::RowMajor { "row" } else { "column" },
-        "shape": array.shape,
+        "shape": array.shape.to_vec(),
         "elements": elements,
     })
 }

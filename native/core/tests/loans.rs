@@ -22,8 +22,8 @@ fn filled_loan(me: &Instance, bytes: usize, value: u8) -> Data {
 /// An array in the memory of the program, as a binding shows it.
 fn seen(start: *const u8, bytes: usize) -> Data {
     // SAFETY: the tests keep the memory until the send has returned.
-    let data = unsafe { Buffer::wrap(start, bytes, Box::new(())) };
-    Data::Array(Array { dtype: Dtype::U8, order: Order::RowMajor, shape: vec![bytes as u64], data })
+    let data = unsafe { Buffer::wrap(start, bytes) };
+    Data::Array(Array { dtype: Dtype::U8, order: Order::RowMajor, shape: vec![bytes as u64].into(), data })
 }
 
 fn bytes_of(data: &Data) -> &Buffer {

@@ -33,8 +33,8 @@ fn receivers(run: &Run) -> Vec<Instance> {
 /// Numbers in the memory of the program, as a binding shows them to a send.
 fn shown(values: &[u8]) -> Data {
     // SAFETY: the tests keep the memory until the send has returned.
-    let data = unsafe { Buffer::wrap(values.as_ptr(), values.len(), Box::new(())) };
-    Data::Array(Array { dtype: Dtype::U8, order: Order::RowMajor, shape: vec![values.len() as u64], data })
+    let data = unsafe { Buffer::wrap(values.as_ptr(), values.len()) };
+    Data::Array(Array { dtype: Dtype::U8, order: Order::RowMajor, shape: vec![values.len() as u64].into(), data })
 }
 
 /// Sends to all and says what each of them got. Once with something small, so that all are connected.
@@ -90,7 +90,7 @@ fn an_array_on_loan_is_seen_by_all_receivers_where_the_sender_has_filled_it() {
     let (a, receivers) = (begin(&run, "a"), receivers(&run));
     let loan = a.loan(Dtype::U8, &[3 << 20], true).unwrap();
     let filled = place(loan.as_ptr());
-    let array = Array { dtype: Dtype::U8, order: Order::RowMajor, shape: vec![3 << 20], data: loan };
+    let array = Array { dtype: Dtype::U8, order: Order::RowMajor, shape: vec![3 << 20].into(), data: loan };
     for mut buffer in sent_to_all(&a, &receivers, Data::Array(array)) {
         assert_eq!(place(buffer.as_ptr()), filled);
         assert!(buffer.get_mut().is_none(), "others see it");

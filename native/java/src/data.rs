@@ -115,7 +115,7 @@ pub extern "system" fn Java_org_xmml_Native_directArray(
         let (dtype, shape) = (dtype_of(dtype)?, longs(env, &shape)?);
         let bytes = byte_count(dtype, &shape)? as usize;
         // SAFETY: Java has checked that so many bytes follow in a buffer that it keeps.
-        let mut data = unsafe { Buffer::wrap(address as *const u8, bytes, Box::new(())) };
+        let mut data = unsafe { Buffer::wrap(address as *const u8, bytes) };
         if copy != 0 {
             data = Buffer::copy_of(&data);
         }

@@ -130,7 +130,7 @@ pub extern "system" fn Java_org_xmml_Native_loan(
     guard(&mut env, |env| {
         let (dtype, shape) = (dtype_of(dtype)?, longs(env, &shape)?);
         let data = me.get()?.core.loan(dtype, &shape, false)?;
-        Ok(give(Data::Array(Array { dtype, order: order_of(order), shape, data })))
+        Ok(give(Data::Array(Array { dtype, order: order_of(order), shape: shape.into(), data })))
     })
 }
 

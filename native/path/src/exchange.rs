@@ -19,7 +19,7 @@ impl Path {
     pub fn send_from(&self, lane: Lane, bytes: &[u8], limit: Option<Duration>) -> Result<bool> {
         let left = left(limit);
         // SAFETY: nobody but this path has the buffer or a part of it, and it has none when this function returns, however it does.
-        let lent = unsafe { Buffer::wrap(bytes.as_ptr(), bytes.len(), Box::new(())) };
+        let lent = unsafe { Buffer::wrap(bytes.as_ptr(), bytes.len()) };
         let mut sending = Sending::lent(&[self], lane, vec![lent])?;
         let has_begun = sending.begin(left())?.is_ok();
         if has_begun {

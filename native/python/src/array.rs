@@ -7,7 +7,7 @@ use std::os::raw::c_int;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use xmml_wire::buffer::{Buffer, BufferPool};
-use xmml_wire::data::{Array, Dtype, Order};
+use xmml_wire::data::{Array, Dtype, Order, Shape};
 
 use crate::refused::{type_name, Refused};
 
@@ -149,10 +149,10 @@ pub fn to_array(value: &Bound<'_, PyAny>, pool: &BufferPool, loans: Option<&mut 
         None
     };
     let len = view.raw.len as usize;
-    let shape: Vec<u64> = view.shape().iter().map(|&n| n as u64).collect();
+    let shape: Shape = view.shape().iter().map(|&n| n as u64).collect();
     if let (Some(order), Some(loans), false, true) = (order, loans, swapped, len > 0) {
         // SAFETY: a dense view covers `len` bytes from `buf`, which the export keeps in place; the loan outlives their use.
-        let data = unsafe { Buffer::wrap(view.raw.buf as *const u8, len, Box::new(())) };
+        let data = unsafe { Buffer::wrap(view.raw.buf as *const u8, len) };
         loans.push(Loan { view: ManuallyDrop::new(view), data: data.clone() });
         return Ok(Array { dtype, order, shape, data });
     }

@@ -194,7 +194,7 @@ pub fn empty<'py>(
     };
     let memory = me.loan(dtype, &shape, false).map_err(|error| crate::errors::raise(py, error))?;
     let bytes = array_bytes(dtype, &shape).unwrap_or(0) as usize;
-    to_numpy(py, Array { dtype, order, shape, data: memory.slice(0..bytes) }, true)
+    to_numpy(py, Array { dtype, order, shape: shape.into(), data: memory.slice(0..bytes) }, true)
 }
 
 /// A numpy array over the memory of `array`; it may be written to when `writeable`, which the caller must only say if

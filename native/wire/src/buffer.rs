@@ -111,16 +111,31 @@ impl fmt::Debug for BufferPool {
 /// The first byte of a whole buffer is aligned to [`ALIGNMENT`] unless it wraps somebody else's memory.
 #[derive(Clone)]
 pub struct Buffer {
-    /// None: no bytes at all.
-    block: Option<Arc<Block>>,
+    memory: Memory,
     start: usize,
     len: usize,
 }
 
+/// Where the bytes of a buffer lie.
+#[derive(Clone)]
+enum Memory {
+    /// Nowhere: there are none.
+    Nothing,
+    /// In a block that the buffers over it keep.
+    Block(Arc<Block>),
+    /// In the memory of a caller, from here on.
+    Lent(NonNull<u8>),
+}
+
+// SAFETY: lent memory is read only, and nobody changes it as long as the buffer is used ([`Buffer::wrap`]); a block may be sent by itself.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
 impl Buffer {
     /// A buffer without bytes.
     pub const fn empty() -> Buffer {
-        Buffer { block: None, start: 0, len: 0 }
+        Buffer { memory: Memory::Nothing, start: 0, len: 0 }
     }
 
     /// A buffer holding a copy of `bytes`, without a pool.
@@ -143,7 +158,19 @@ impl Buffer {
         let block = Block::heap(bytes.len())?;
         // SAFETY: the block has room for `bytes.len()` bytes, is nobody else's, and becomes initialised as far as the buffer goes.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), block.start.as_ptr(), bytes.len()) };
-        Ok(Buffer { block: Some(Arc::new(block)), start: 0, len: bytes.len() })
+        Ok(Buffer::over(block, bytes.len()))
+    }
+
+    /// The first `len` bytes of a block.
+    fn over(block: Block, len: usize) -> Buffer {
+        Buffer { memory: Memory::Block(Arc::new(block)), start: 0, len }
+    }
+
+    fn block(&self) -> Option<&Arc<Block>> {
+        match &self.memory {
+            Memory::Block(block) => Some(block),
+            Memory::Nothing | Memory::Lent(_) => None,
+        }
     }
 
     /// A buffer over memory that `owner` keeps alive; nothing is copied, and `owner` is dropped with the last reference.
@@ -151,11 +178,7 @@ impl Buffer {
     where
         O: AsRef<[u8]> + Send + Sync + 'static,
     {
-        let owner = Box::new(owner);
-        let bytes: &[u8] = (*owner).as_ref();
-        let (start, len) = (bytes.as_ptr(), bytes.len());
-        // SAFETY: the bytes live in or behind the boxed owner, which does not move and is not touched until dropped.
-        unsafe { Buffer::wrap(start, len, owner) }
+        Buffer::foreign(owner, false)
     }
 
     /// The same over memory that nothing changes as long as the owner lives, neither this process nor another ([`Buffer::is_constant`]).
@@ -163,25 +186,29 @@ impl Buffer {
     where
         O: AsRef<[u8]> + Send + Sync + 'static,
     {
-        let mut buffer = Buffer::from_owner(owner);
-        if let Some(Origin::Foreign { is_constant, .. }) =
-            buffer.block.as_mut().and_then(Arc::get_mut).map(|block| &mut block.origin)
-        {
-            *is_constant = true;
-        }
-        buffer
+        Buffer::foreign(owner, true)
     }
 
-    /// A buffer over `len` bytes at `start`, which belong to `owner`; nothing is copied.
+    fn foreign<O>(owner: O, is_constant: bool) -> Buffer
+    where
+        O: AsRef<[u8]> + Send + Sync + 'static,
+    {
+        let owner = Box::new(owner);
+        let bytes: &[u8] = (*owner).as_ref();
+        let (start, len) = (NonNull::from(bytes).cast(), bytes.len());
+        if len == 0 {
+            return Buffer::empty();
+        }
+        Buffer::over(Block { start, capacity: len, origin: Origin::Foreign { owner, is_constant } }, len)
+    }
+
+    /// A buffer over `len` bytes at `start` in the memory of the caller; nothing is copied.
     ///
     /// # Safety
-    /// The bytes must be initialised, readable, and unchanged by anybody until `owner` is dropped.
-    pub unsafe fn wrap(start: *const u8, len: usize, owner: Box<dyn Any + Send + Sync>) -> Buffer {
+    /// The bytes must be initialised, readable, and unchanged by anybody as long as the buffer or a part of it is used.
+    pub unsafe fn wrap(start: *const u8, len: usize) -> Buffer {
         match NonNull::new(start.cast_mut()) {
-            Some(start) if len > 0 => {
-                let block = Block { start, capacity: len, origin: Origin::Foreign { owner, is_constant: false } };
-                Buffer { block: Some(Arc::new(block)), start: 0, len }
-            }
+            Some(start) if len > 0 => Buffer { memory: Memory::Lent(start), start: 0, len },
             _ => Buffer::empty(),
         }
     }
@@ -193,10 +220,7 @@ impl Buffer {
     /// write to them.
     pub unsafe fn owned_by(start: *mut u8, len: usize, owner: Box<dyn Owner>) -> Buffer {
         match NonNull::new(start) {
-            Some(start) if len > 0 => {
-                let block = Block { start, capacity: len, origin: Origin::Owned(owner) };
-                Buffer { block: Some(Arc::new(block)), start: 0, len }
-            }
+            Some(start) if len > 0 => Buffer::over(Block { start, capacity: len, origin: Origin::Owned(owner) }, len),
             _ => Buffer::empty(),
         }
     }
@@ -220,17 +244,18 @@ impl Buffer {
         if range.is_empty() {
             return Buffer::empty();
         }
-        Buffer { block: self.block.clone(), start: self.start + range.start, len: range.len() }
+        Buffer { memory: self.memory.clone(), start: self.start + range.start, len: range.len() }
     }
 
     /// The bytes for writing, if this is the only reference to them and they are not somebody else's memory.
     ///
     /// A receiver that holds the only reference may so work in place.
     pub fn get_mut(&mut self) -> Option<&mut [u8]> {
-        let Some(block) = &mut self.block else {
-            return Some(&mut []);
+        let block = match &mut self.memory {
+            Memory::Nothing => return Some(&mut []),
+            Memory::Block(block) => Arc::get_mut(block)?,
+            Memory::Lent(_) => return None,
         };
-        let block = Arc::get_mut(block)?;
         match &block.origin {
             Origin::Foreign { .. } => return None,
             Origin::Owned(owner) if !owner.is_writable() => return None,
@@ -242,20 +267,21 @@ impl Buffer {
 
     /// How many buffers share this memory; who holds them all may let it be written to.
     pub fn owners(&self) -> usize {
-        self.block.as_ref().map_or(1, Arc::strong_count)
+        self.block().map_or(1, Arc::strong_count)
     }
 
     /// Whether both show (parts of) the same memory.
     pub fn shares_memory_with(&self, other: &Buffer) -> bool {
-        match (&self.block, &other.block) {
-            (Some(mine), Some(theirs)) => Arc::ptr_eq(mine, theirs),
+        match (&self.memory, &other.memory) {
+            (Memory::Block(mine), Memory::Block(theirs)) => Arc::ptr_eq(mine, theirs),
+            (Memory::Lent(mine), Memory::Lent(theirs)) => mine == theirs,
             _ => false,
         }
     }
 
     /// What owns the memory, if it is a `T` ([`Buffer::owned_by`]), and where in that memory this buffer begins.
     pub fn owner<T: Owner>(&self) -> Option<(&T, usize)> {
-        match self.block.as_ref().map(|block| &block.origin) {
+        match self.block().map(|block| &block.origin) {
             Some(Origin::Owned(owner)) => owner.as_any().downcast_ref().map(|owner| (owner, self.start)),
             _ => None,
         }
@@ -263,10 +289,11 @@ impl Buffer {
 
     /// Whether the holder of the only buffer may write to the memory.
     pub fn is_writable(&self) -> bool {
-        match self.block.as_ref().map(|block| &block.origin) {
+        match self.block().map(|block| &block.origin) {
             Some(Origin::Foreign { .. }) => false,
             Some(Origin::Owned(owner)) => owner.is_writable(),
-            _ => true,
+            Some(Origin::Heap | Origin::Mapped(_)) => true,
+            None => !self.is_lent(),
         }
     }
 
@@ -282,21 +309,26 @@ impl Buffer {
     }
 
     fn may_change(&self) -> bool {
-        matches!(self.block.as_ref().map(|block| &block.origin), Some(Origin::Owned(owner)) if owner.may_change())
+        matches!(self.block().map(|block| &block.origin), Some(Origin::Owned(owner)) if owner.may_change())
     }
 
     /// Whether the memory is lent by somebody else ([`Buffer::wrap`], [`Buffer::from_owner`]).
     pub fn is_lent(&self) -> bool {
-        self.block.as_ref().is_some_and(|block| matches!(block.origin, Origin::Foreign { .. }))
+        match &self.memory {
+            Memory::Nothing => false,
+            Memory::Block(block) => matches!(block.origin, Origin::Foreign { .. }),
+            Memory::Lent(_) => true,
+        }
     }
 
     /// Whether nobody changes the bytes while this buffer or a part of it is held: neither the program, which may have lent them for a
     /// while only, nor another process.
     pub fn is_constant(&self) -> bool {
-        match self.block.as_ref().map(|block| &block.origin) {
+        match self.block().map(|block| &block.origin) {
             Some(Origin::Foreign { is_constant, .. }) => *is_constant,
             Some(Origin::Owned(_)) => false, // it may be shared with another process
-            _ => true,
+            Some(Origin::Heap | Origin::Mapped(_)) => true,
+            None => !self.is_lent(),
         }
     }
 }
@@ -327,11 +359,13 @@ impl Default for Buffer {
 impl Deref for Buffer {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        match &self.block {
-            // SAFETY: within the block, initialised, and only changed through a unique owner.
-            Some(block) => unsafe { std::slice::from_raw_parts(block.start.as_ptr().add(self.start), self.len) },
-            None => &[],
-        }
+        let start = match &self.memory {
+            Memory::Nothing => return &[],
+            Memory::Block(block) => block.start,
+            Memory::Lent(start) => *start,
+        };
+        // SAFETY: within the block, initialised, and only changed through a unique owner; or as the caller of `wrap` has promised.
+        unsafe { std::slice::from_raw_parts(start.as_ptr().add(self.start), self.len) }
     }
 }
 
@@ -394,10 +428,7 @@ impl BufferMut {
     }
 
     fn small(len: usize) -> Result<BufferMut, OutOfMemory> {
-        let block = Block::heap(len)?;
-        // SAFETY: the block is that long and nobody else's.
-        unsafe { std::ptr::write_bytes(block.start.as_ptr(), 0, block.capacity) };
-        Ok(BufferMut { block, len })
+        Ok(BufferMut { block: Block::heap(len)?, len })
     }
 
     /// Leaves only the first `len` bytes; no effect if there are fewer.
@@ -410,7 +441,7 @@ impl BufferMut {
         if self.len == 0 {
             return Buffer::empty();
         }
-        Buffer { len: self.len, start: 0, block: Some(Arc::new(self.block)) }
+        Buffer::over(self.block, self.len)
     }
 }
 

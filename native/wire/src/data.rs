@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use smallvec::SmallVec;
+
 use crate::buffer::{Buffer, BufferPool, OutOfMemory};
 use crate::error::{Error, Result};
 
@@ -98,6 +100,9 @@ pub enum Order {
     ColumnMajor = 1,
 }
 
+/// The extents of an array; few arrays have more dimensions than fit without memory of their own.
+pub type Shape = SmallVec<[u64; 4]>;
+
 /// A dense n-dimensional array. Invariant: `data.len()` is the product of `shape` times the element size ([`Array::new`]
 /// checks it).
 #[derive(Clone, Debug, PartialEq)]
@@ -107,7 +112,7 @@ pub struct Array {
     /// Memory order of the elements.
     pub order: Order,
     /// Extent of each dimension, as the program that made the array indexes it; empty for rank 0.
-    pub shape: Vec<u64>,
+    pub shape: Shape,
     /// The elements, little-endian, without gaps.
     pub data: Buffer,
 }
@@ -179,7 +184,8 @@ compile_error!("payloads are little-endian and are shown to programs without con
 
 impl Array {
     /// An array over `data`, after checking that type, shape and length agree.
-    pub fn new(dtype: Dtype, order: Order, shape: Vec<u64>, data: Buffer) -> Result<Array> {
+    pub fn new(dtype: Dtype, order: Order, shape: impl Into<Shape>, data: Buffer) -> Result<Array> {
+        let shape = shape.into();
         if array_bytes(dtype, &shape) != Some(data.len() as u64) {
             return Err(Error::Usage {
                 problem: format!(
@@ -197,7 +203,7 @@ impl Array {
     pub fn from_slice<T: Element>(shape: &[u64], elements: &[T]) -> Result<Array> {
         // SAFETY: elements are plain data without padding.
         let bytes = unsafe { std::slice::from_raw_parts(elements.as_ptr().cast::<u8>(), size_of_val(elements)) };
-        Array::new(T::DTYPE, Order::RowMajor, shape.to_vec(), Buffer::copy_of(bytes))
+        Array::new(T::DTYPE, Order::RowMajor, Shape::from_slice(shape), Buffer::copy_of(bytes))
     }
 
     /// Number of elements: 1 for rank 0, 0 if an extent is 0.

@@ -69,6 +69,11 @@ impl Inlet {
         self.ready.front().map(|message| message.timestamp)
     }
 
+    /// Has a message wait that was taken from an end without filters, before which nothing waits.
+    pub fn put(&mut self, message: Message) {
+        self.ready.push_back(message);
+    }
+
     /// Hands out the message that waits.
     pub fn hand_out(&mut self) -> Option<Message> {
         let message = self.ready.pop_front()?;

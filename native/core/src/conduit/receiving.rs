@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use xmml_wire::connection::Connection;
 use xmml_wire::frame::{self, MessageFrame};
 use xmml_wire::message::Message;
 
@@ -22,7 +23,6 @@ pub enum Arrival {
 }
 
 /// The receiving end of one conduit.
-#[derive(Debug)]
 pub struct ReceivingEnd {
     /// The coupling.
     pub spec: Arc<ConduitSpec>,
@@ -41,7 +41,7 @@ pub struct ReceivingEnd {
     /// Every message must have a checksum.
     is_checked: bool,
     /// The connection by which the conduit comes, where that is certain; else it may be any from the sender.
-    pub via: Option<u64>,
+    pub via: Option<Arc<Connection>>,
     queue: VecDeque<(Message, u64)>,
     /// What came before its time, by number; `None`: the end.
     early: BTreeMap<u64, Option<(Message, u64)>>,
@@ -117,6 +117,40 @@ impl ReceivingEnd {
             Arrival::Again => {}
         }
         Ok(arrival)
+    }
+
+    /// Whether it is certain that messages come by this connection.
+    pub fn comes_by(&self, connection: &Connection) -> bool {
+        self.via.as_ref().is_some_and(|via| via.token == connection.token)
+    }
+
+    /// No message comes by this connection any more.
+    pub fn comes_by_no_more(&mut self, connection: &Connection) {
+        self.via.take_if(|via| via.token == connection.token);
+    }
+
+    /// The connection by which the next message comes, if nothing is queued before it, none is out of order, and it needs no checksum.
+    #[inline]
+    pub fn straight_way(&self) -> Option<&Arc<Connection>> {
+        let is_straight = self.queue.is_empty()
+            && self.early.is_empty()
+            && self.changes.is_empty()
+            && self.total.is_none()
+            && !self.is_checked;
+        self.via.as_ref().filter(|_| is_straight)
+    }
+
+    /// The next message has come and is taken in one: it has this number and so many bytes. False: it is not the next one.
+    #[inline]
+    pub fn take_straight(&mut self, sequence: u64, bytes: u64) -> bool {
+        let is_next = sequence == self.arrived + 1;
+        if is_next {
+            self.arrived = sequence;
+            self.taken += 1;
+            self.bytes += bytes;
+            self.unreceipted_bytes += bytes;
+        }
+        is_next
     }
 
     /// The sender says that what follows `sequence` comes on another connection than what came before.

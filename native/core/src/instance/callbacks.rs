@@ -16,6 +16,7 @@ use crate::conduit::inlet::Next;
 use crate::runtime::handles::FromHolders;
 use crate::runtime::state::State;
 use crate::runtime::wait::WaitFor;
+use crate::runtime::Runtime;
 
 use super::{Backend, Instance};
 
@@ -153,6 +154,14 @@ impl Instance {
                 Some(Found::AllEnded) => self.note_ended(&listeners)?,
                 Some(Found::It(())) | None => return Ok(Served::TimedOut),
             }
+        }
+    }
+
+    /// The runtime of an instance that has joined, unless a wait has callbacks to call.
+    pub(super) fn runtime_without_callbacks(&self) -> Option<&Runtime> {
+        match &self.backend {
+            Backend::Run { runtime } if !self.callbacks.are_there() => Some(runtime),
+            _ => None,
         }
     }
 

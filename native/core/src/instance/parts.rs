@@ -135,7 +135,7 @@ impl Instance {
             return Err(self.usage(&port.name, &problem));
         }
         let held = decomposition.block(rank, &whole);
-        if held.extent != block.shape {
+        if held.extent[..] != block.shape[..] {
             let problem = format!(
                 "rank {rank} holds {:?} of the whole array, from {:?}, a block of {:?}; this one is {:?} (if the extents of the whole array are others, say them: shape)",
                 whole, held.start, held.extent, block.shape

@@ -1,13 +1,12 @@
 //! The declared ports of an instance, and which conduits hang on them.
 
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use xmml_wire::error::{Error, Result};
 
 use crate::runtime::state::State;
 use crate::sequence::Sequence;
-use crate::spec::{Direction, InstanceSpec, Kind, Operator};
+use crate::spec::{Direction, InstanceSpec, Kind, Operator, PortSpec};
 
 /// One declared port.
 #[derive(Clone, Debug)]
@@ -35,6 +34,22 @@ pub struct Port {
 }
 
 impl Port {
+    /// As the model declares it, coupled to nothing.
+    fn declared(spec: &PortSpec) -> Port {
+        Port {
+            name: spec.name.clone(),
+            direction: spec.direction,
+            operator: spec.operator,
+            copies: spec.copies,
+            is_state: false,
+            in_parts: false,
+            is_open: spec.open,
+            of_lead: false,
+            place: None,
+            ends: SmallVec::new(),
+        }
+    }
+
     /// Whether anything is coupled to it.
     pub fn is_connected(&self) -> bool {
         self.of_lead || !self.ends.is_empty()
@@ -59,48 +74,53 @@ pub struct Initial {
 #[derive(Clone, Debug)]
 pub struct Ports {
     instance: String,
-    by_name: FxHashMap<String, Port>,
+    /// In the order of their names.
+    sorted: Vec<Port>,
+    /// In the order of the model.
     names: Vec<String>,
 }
+
+/// Of so many ports each is looked at in turn, which is faster than a search.
+const FEW: usize = 8;
 
 impl Ports {
     /// As the model declares them, with the ends of `state`.
     pub fn new(spec: &InstanceSpec, state: &State) -> Ports {
-        let mut by_name: FxHashMap<String, Port> = FxHashMap::default();
-        for port in &spec.ports {
-            let (name, direction, operator, copies) = (port.name.clone(), port.direction, port.operator, port.copies);
-            let is_open = port.open;
-            let port = Port {
-                name: name.clone(),
-                direction,
-                operator,
-                copies,
-                is_state: false,
-                in_parts: false,
-                is_open,
-                of_lead: false,
-                place: None,
-                ends: SmallVec::new(),
-            };
-            by_name.insert(name, port);
-        }
+        let mut ports = Ports {
+            instance: spec.name.clone(),
+            sorted: spec.ports.iter().map(Port::declared).collect(),
+            names: spec.ports.iter().map(|port| port.name.clone()).collect(),
+        };
+        ports.sorted.sort_by(|one, other| one.name.cmp(&other.name));
         for conduit in &spec.conduits {
             let sending = (state.sending_end(conduit.id), &conduit.sender_port, conduit.receiver_copy);
             let receiving = (state.receiving_end(conduit.id), &conduit.receiver_port, conduit.sender_copy);
             for (end, port, copy) in [sending, receiving] {
-                if let (Some(end), Some(port)) = (end, by_name.get_mut(port)) {
+                if let (Some(end), Some(port)) = (end, ports.find_mut(port)) {
                     port.ends.push((copy, end));
                     port.is_state |= conduit.is_state && port.direction == Direction::In;
                     port.in_parts |= conduit.parts.is_some();
                 }
             }
         }
-        Ports { instance: spec.name.clone(), by_name, names: spec.ports.iter().map(|port| port.name.clone()).collect() }
+        ports
+    }
+
+    #[inline]
+    fn place_of(&self, name: &str) -> Option<usize> {
+        if self.sorted.len() <= FEW {
+            return self.sorted.iter().position(|port| port.name == name);
+        }
+        self.sorted.binary_search_by(|port| port.name.as_str().cmp(name)).ok()
+    }
+
+    fn find_mut(&mut self, name: &str) -> Option<&mut Port> {
+        self.place_of(name).map(|place| &mut self.sorted[place])
     }
 
     /// The port of this name.
     pub fn get(&self, name: &str) -> Result<&Port> {
-        self.by_name.get(name).ok_or_else(|| Error::PortUnknown {
+        self.place_of(name).map(|place| &self.sorted[place]).ok_or_else(|| Error::PortUnknown {
             instance: self.instance.clone(),
             port: name.to_owned(),
             known: self.names.clone(),
@@ -156,7 +176,7 @@ impl Ports {
 
     /// Notes where the ports stand in the order of operators, so that no call need look for that.
     pub fn take_places(&mut self, sequence: &Sequence) {
-        self.by_name.values_mut().for_each(|port| port.place = sequence.place(&port.name));
+        self.sorted.iter_mut().for_each(|port| port.place = sequence.place(&port.name));
     }
 
     /// Takes over from rank 0 which ports are coupled there only.
@@ -165,7 +185,7 @@ impl Ports {
             let sends = (conduit.sender == lead.name).then_some(&conduit.sender_port);
             let receives = (conduit.receiver == lead.name).then_some(&conduit.receiver_port);
             for name in sends.into_iter().chain(receives) {
-                if let Some(port) = self.by_name.get_mut(name).filter(|port| port.ends.is_empty()) {
+                if let Some(port) = self.find_mut(name).filter(|port| port.ends.is_empty()) {
                     port.of_lead = true;
                     port.is_state |= conduit.is_state && port.direction == Direction::In;
                 }
@@ -199,8 +219,8 @@ impl Ports {
 
     fn awaited(&self, kind: Kind) -> Vec<(bool, usize)> {
         let mut ends: Vec<(bool, usize)> = self
-            .by_name
-            .values()
+            .sorted
+            .iter()
             .filter(|port| port.direction == Direction::In)
             .filter(|port| match kind {
                 Kind::Submodel => port.operator == Some(Operator::Finit),

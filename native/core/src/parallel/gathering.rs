@@ -36,7 +36,7 @@ pub fn gathered(team: &dyn Team, block: Array, decomposition: &Decomposition) ->
     let own = Offered {
         dtype: block.dtype as u8,
         column_major: block.order == Order::ColumnMajor,
-        shape: block.shape.clone(),
+        shape: block.shape.to_vec(),
     };
     if team.rank() > 0 {
         team::deliver_value(team, &own)?;
@@ -78,7 +78,12 @@ pub fn gathered(team: &dyn Team, block: Array, decomposition: &Decomposition) ->
             copy_block(&part, from, &mut target, to, &theirs.shape, element);
         }
     }
-    Ok(Gathered::Whole(Array { dtype: block.dtype, order: block.order, shape: grid.whole, data: target.freeze() }))
+    Ok(Gathered::Whole(Array {
+        dtype: block.dtype,
+        order: block.order,
+        shape: grid.whole.into(),
+        data: target.freeze(),
+    }))
 }
 
 fn unreachable_rank(cause: String) -> Error {

@@ -44,7 +44,7 @@ pub fn part_for(array: &Array, held: &Block, whole: &[u64], wanted: &Block, pool
         target.freeze()
     };
     let key = key_of(whole, &common);
-    let elements = Array { dtype: array.dtype, order: array.order, shape: common.extent, data };
+    let elements = Array { dtype: array.dtype, order: array.order, shape: common.extent.into(), data };
     Ok(Data::Map(vec![(key, Data::Array(elements))]))
 }
 
@@ -75,7 +75,7 @@ impl Part {
         let rank = whole.len();
         let fits = (0..rank)
             .all(|axis| block.start[axis].checked_add(block.extent[axis]).is_some_and(|end| end <= whole[axis]));
-        if !fits || elements.shape != block.extent {
+        if !fits || elements.shape[..] != block.extent[..] {
             return Err(format!("{} cannot be {key}", Data::Array(elements).describe()));
         }
         Ok(Part { whole, block, elements })
@@ -153,7 +153,7 @@ pub fn put_together(
     }
     let element = dtype.size();
     let mut target = match elements {
-        0 => return Ok((Array { dtype, order, shape: block.extent.clone(), data: Buffer::default() }, block)),
+        0 => return Ok((Array { dtype, order, shape: block.extent.clone().into(), data: Buffer::default() }, block)),
         _ => pool.take(elements as usize * element).map_err(|none| none.to_string())?,
     };
     for part in parts.iter().filter(|part| !part.block.is_empty()) {
@@ -161,7 +161,7 @@ pub fn put_together(
         let to = Place { shape: &block.extent, order, start: &block.offset_of(&part.block) };
         copy_block(&part.elements.data, from, &mut target, to, &part.block.extent, element);
     }
-    Ok((Array { dtype, order, shape: block.extent.clone(), data: target.freeze() }, block))
+    Ok((Array { dtype, order, shape: block.extent.clone().into(), data: target.freeze() }, block))
 }
 
 #[cfg(test)]
@@ -190,7 +190,7 @@ mod tests {
             let number = (0..rank).fold(0, |number, axis| number * whole[axis] + index[axis]);
             bytes.extend_from_slice(&number.to_le_bytes());
         }
-        Array { dtype: Dtype::U64, order, shape: block.extent.clone(), data: Buffer::copy_of(&bytes) }
+        Array { dtype: Dtype::U64, order, shape: block.extent.clone().into(), data: Buffer::copy_of(&bytes) }
     }
 
     fn order() -> impl Strategy<Value = Order> {

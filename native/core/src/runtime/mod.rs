@@ -11,6 +11,7 @@ pub mod io_thread;
 pub mod link;
 pub mod rebinding;
 pub mod reports;
+pub mod short;
 pub mod spin;
 pub mod state;
 pub mod traffic;
@@ -365,6 +366,7 @@ impl Runtime {
             }
         }
         state.retired.retain(|other| !Arc::ptr_eq(other, connection));
+        state.receiving.iter_mut().for_each(|end| end.comes_by_no_more(connection));
         let inbound = |state: &State| state.inbound.get(&connection.peer).map_or(0, Vec::len);
         let before = inbound(&state);
         if before > 0 {

@@ -262,7 +262,7 @@ impl State {
             if self.receiving[end].spec.sender != connection.peer {
                 continue;
             }
-            self.receiving[end].via.take_if(|via| *via == connection.token);
+            self.receiving[end].comes_by_no_more(connection);
             if let Some(other) = self.answers_by(end) {
                 if let Some(receipt) = self.receiving[end].receipt_again() {
                     self.queue(&other, receipt.into());
@@ -274,20 +274,19 @@ impl State {
     /// Whether messages of a receiving end may come by this connection. One that brings what is for something else never does.
     pub fn may_come_by(&self, end: usize, connection: &Connection) -> bool {
         let end = &self.receiving[end];
-        let is_foreign = |other: &ReceivingEnd| {
-            other.via == Some(connection.token) && other.spec.traffic_class != end.spec.traffic_class
-        };
-        end.via == Some(connection.token) || !self.receiving.iter().any(is_foreign)
+        let is_foreign =
+            |other: &ReceivingEnd| other.comes_by(connection) && other.spec.traffic_class != end.spec.traffic_class;
+        end.comes_by(connection) || !self.receiving.iter().any(is_foreign)
     }
 
     /// A message has come by this connection.
     pub(super) fn came_by(&mut self, end: usize, connection: &Arc<Connection>) {
         let end = &mut self.receiving[end];
-        if end.via == Some(connection.token) {
+        if end.comes_by(connection) {
             return;
         }
         end.method = Some(connection.method);
         end.is_protected = connection.is_protected();
-        end.via = (!end.is_coming_by_two()).then_some(connection.token);
+        end.via = (!end.is_coming_by_two()).then(|| connection.clone());
     }
 }

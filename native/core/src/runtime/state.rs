@@ -1,7 +1,7 @@
 //! What an instance knows about its conduits; one lock guards all of it.
 
 use std::collections::{BTreeSet, HashMap};
-use std::io::{self, IoSlice};
+use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -13,13 +13,12 @@ use smallvec::SmallVec;
 use xmml_wire::connection::authentication::Protection;
 use xmml_wire::connection::{Connection, Outgoing};
 use xmml_wire::error::{Error, Result};
-use xmml_wire::frame::{EncodedMessage, Frame, ShortMessage};
-use xmml_wire::message::Message;
+use xmml_wire::frame::{EncodedMessage, Frame};
 use xmml_wire::methods::TrafficClass;
 use xmml_wire::wakeup::EventFd;
 
 use crate::conduit::inlet::Next;
-use crate::conduit::{Arrival, Inlet, ReceivingEnd, Room, SendingEnd};
+use crate::conduit::{Arrival, Inlet, ReceivingEnd, SendingEnd};
 use crate::control::ToCoordinator;
 use crate::coordinator::{ConduitTotals, Wait, WaitKind};
 use crate::filters::Chain;
@@ -316,44 +315,11 @@ impl State {
             _ => return false,
         };
         let may_be = connection.is_memory() && !end.keeps();
-        let is_written = may_be && connection.write_at_once(&[IoSlice::new(&message.head), IoSlice::new(payload)]);
+        let is_written = may_be && connection.write_at_once(&message.head, payload);
         if is_written {
             end.count(message.frame_len());
         }
         is_written
-    }
-
-    /// Sends a short message past all queues; false: it must go the general way (it is none that [`ShortMessage`] can encode, or cannot
-    /// be written at once). An error names the connection in which receipts may wait, which are to be looked for first, so that they do
-    /// not pile up.
-    pub fn write_short(
-        &mut self,
-        sending: usize,
-        copy: Option<u32>,
-        message: &Message,
-        has_looked: bool,
-    ) -> std::result::Result<bool, Arc<Connection>> {
-        let end = &mut self.sending[sending];
-        let Some(connection) = self.links[end.link].connection.as_ref() else { return Ok(false) };
-        // Of a time that goes back people are told.
-        if !connection.is_memory() || end.keeps() || self.over.is_some() || message.timestamp < end.last_timestamp {
-            return Ok(false);
-        }
-        if !has_looked && end.may_have_receipts() {
-            return Err(connection.clone());
-        }
-        let Some(short) = ShortMessage::encode(end.spec.id, end.next_sequence(), copy, message) else {
-            return Ok(false);
-        };
-        let bytes = short.frame_len();
-        let is_written = short.payload_len() < connection.lends_from()
-            && end.room(bytes) == Room::Free
-            && connection.write_at_once(&short.slices());
-        if is_written {
-            end.last_timestamp = end.last_timestamp.max(message.timestamp);
-            end.count(bytes);
-        }
-        Ok(is_written)
     }
 
     /// What the program would get from a receiving end now. What that takes off the conduit is acknowledged.
@@ -401,7 +367,7 @@ impl State {
     pub fn answers_by(&self, receiving: usize) -> Option<Arc<Connection>> {
         let end = &self.receiving[receiving];
         let list = self.inbound.get(&end.spec.sender)?;
-        list.iter().find(|connection| Some(connection.token) == end.via).or(list.last()).cloned()
+        list.iter().find(|connection| end.comes_by(connection)).or(list.last()).cloned()
     }
 
     /// Tells every sender what was taken: before a wait, so that nobody waits for a receipt that is held back.
@@ -453,7 +419,7 @@ impl State {
                 }
                 Frame::Leaves { conduit } => {
                     let end = self.receiving_from(connection, conduit)?;
-                    self.receiving[end].via.take_if(|via| *via == connection.token);
+                    self.receiving[end].comes_by_no_more(connection);
                 }
                 Frame::Continues { conduit, sequence } => {
                     let end = self.receiving_from(connection, conduit)?;

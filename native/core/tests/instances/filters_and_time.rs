@@ -64,7 +64,7 @@ fn what_a_filter_holds_back_is_as_it_was_when_it_was_sent() {
     a.reuse().unwrap();
     let mut memory = vec![1_u8; 100_000];
     // SAFETY: the memory is changed after the send only.
-    let lent = unsafe { Buffer::wrap(memory.as_ptr(), memory.len(), Box::new(())) };
+    let lent = unsafe { Buffer::wrap(memory.as_ptr(), memory.len()) };
     a.send("out", None, Data::Bytes(lent), None, None).unwrap();
     memory.fill(2);
     a.leave().unwrap();

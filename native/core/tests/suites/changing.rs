@@ -77,7 +77,7 @@ fn pass_numbers(
                 let mut bytes = vec![number as u8; 8 + sizes[number as usize % sizes.len()]];
                 bytes[..8].copy_from_slice(&number.to_le_bytes());
                 let shape = vec![bytes.len() as u64];
-                let data = Array { dtype: Dtype::U8, order: Order::RowMajor, shape, data: Buffer::copy_of(&bytes) };
+                let data = Array { dtype: Dtype::U8, order: Order::RowMajor, shape: shape.into(), data: Buffer::copy_of(&bytes) };
                 a.send("out", None, Data::Array(data), None, None).unwrap();
                 number += 1;
             }

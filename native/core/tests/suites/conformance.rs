@@ -53,7 +53,7 @@ fn large_arrays_arrive_byte_for_byte() {
                 for _ in 0..3 {
                     let data = Buffer::copy_of(&bytes);
                     let shape = vec![bytes.len() as u64 / 8];
-                    let array = Array { dtype: Dtype::F64, order: Order::RowMajor, shape, data };
+                    let array = Array { dtype: Dtype::F64, order: Order::RowMajor, shape: shape.into(), data };
                     me.send("out", None, Data::Array(array), None, None).unwrap();
                 }
                 me.leave().unwrap();

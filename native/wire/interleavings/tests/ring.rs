@@ -7,7 +7,7 @@ use loom::thread;
 
 use xmml_interleavings::in_every_interleaving;
 use xmml_interleavings::shm::bytes::Bytes;
-use xmml_interleavings::shm::ring::{has_news, reader_may_sleep, writer_may_sleep, Positions, Reader, Writer};
+use xmml_interleavings::shm::ring::{Positions, Reader, Writer, FRAME_HEAD, LINE};
 use xmml_interleavings::wakeup::EventFd;
 
 /// What both ends see: the positions, and the bells that travel over the socket.
@@ -18,22 +18,23 @@ struct Shared {
     writer_bell: EventFd,
 }
 
-fn shared(capacity: usize) -> Arc<Shared> {
-    let (positions, bytes) = (Positions::new(), Bytes::of(capacity));
+/// A ring of so many lines, of which all but one may hold records.
+fn shared(lines: usize) -> Arc<Shared> {
+    let (positions, bytes) = (Positions::new(), Bytes::of(lines * LINE));
     Arc::new(Shared { positions, bytes, reader_bell: EventFd::new(), writer_bell: EventFd::new() })
 }
 
-/// Writes everything as `ShmStream` and its callers do: what finds no room waits for the bell.
-fn write_all(shared: &Shared, writer: &mut Writer, mut bytes: &[u8]) {
-    while !bytes.is_empty() {
-        let count = writer.write(&shared.positions, &[IoSlice::new(bytes)]).unwrap();
-        bytes = &bytes[count..];
-        if count > 0 && Writer::must_wake_reader(&shared.positions) {
-            shared.reader_bell.raise();
+/// Writes each byte as a record of its own, as `ShmStream` and its callers do: what finds no room waits for the bell.
+fn write_all(shared: &Shared, writer: &mut Writer, bytes: &[u8]) {
+    for byte in bytes {
+        while writer.write(&shared.positions, &[IoSlice::new(&[*byte])]).unwrap() == 0 {
+            if writer.may_sleep(&shared.positions) {
+                shared.writer_bell.wait();
+                shared.writer_bell.lower();
+            }
         }
-        if count == 0 && writer_may_sleep(&shared.positions, shared.bytes.capacity()) {
-            shared.writer_bell.wait();
-            shared.writer_bell.lower();
+        if Writer::must_wake_reader(&shared.positions) {
+            shared.reader_bell.raise();
         }
     }
 }
@@ -49,7 +50,7 @@ fn read(shared: &Shared, reader: &mut Reader, count: usize) -> Vec<u8> {
         if read > 0 && reader.must_wake_writer(&shared.positions) {
             shared.writer_bell.raise();
         }
-        if read == 0 && reader_may_sleep(&shared.positions) {
+        if read == 0 && reader.glance().may_sleep(&shared.positions) {
             shared.reader_bell.wait();
             shared.reader_bell.lower();
         }
@@ -64,10 +65,10 @@ fn bytes_arrive_whole_and_in_order_and_nobody_sleeps_for_ever() {
         let theirs = shared.clone();
         let writing = thread::spawn(move || {
             let mut writer = Writer::new(theirs.bytes.clone());
-            write_all(&theirs, &mut writer, &[1, 2, 3]);
+            write_all(&theirs, &mut writer, &[1, 2]);
         });
         let mut reader = Reader::new(shared.bytes.clone());
-        assert_eq!(read(&shared, &mut reader, 3), [1, 2, 3]);
+        assert_eq!(read(&shared, &mut reader, 2), [1, 2]);
         writing.join().unwrap();
     });
 }
@@ -79,14 +80,14 @@ fn a_writer_that_sleeps_on_a_full_ring_is_woken_when_half_of_it_was_read() {
         let theirs = shared.clone();
         let writing = thread::spawn(move || {
             let mut writer = Writer::new(theirs.bytes.clone());
-            write_all(&theirs, &mut writer, &[1, 2, 3, 4, 5, 6]);
+            write_all(&theirs, &mut writer, &[1, 2, 3, 4, 5]);
         });
         let mut reader = Reader::new(shared.bytes.clone());
         let mut got = Vec::new();
-        while got.len() < 6 {
-            got.extend(read(&shared, &mut reader, 1)); // byte by byte: the flag is looked at after every second one
+        while got.len() < 5 {
+            got.extend(read(&shared, &mut reader, 1)); // record by record: the flag is looked at after every second one
         }
-        assert_eq!(got, [1, 2, 3, 4, 5, 6]);
+        assert_eq!(got, [1, 2, 3, 4, 5]);
         writing.join().unwrap();
     });
 }
@@ -110,7 +111,7 @@ fn a_message_and_its_answer_pass_through_two_rings() {
 fn what_was_published_before_the_end_is_read_before_it() {
     use loom::sync::atomic::{AtomicBool, Ordering};
     in_every_interleaving(3, || {
-        let shared = shared(2);
+        let shared = shared(4);
         let ended = Arc::new(AtomicBool::new(false));
         let (theirs, end) = (shared.clone(), ended.clone());
         let dying = thread::spawn(move || {
@@ -128,7 +129,7 @@ fn what_was_published_before_the_end_is_read_before_it() {
                 got.push(byte[0]);
             } else if has_ended {
                 break;
-            } else if !ended.load(Ordering::Acquire) && reader_may_sleep(&shared.positions) {
+            } else if !ended.load(Ordering::Acquire) && reader.glance().may_sleep(&shared.positions) {
                 shared.reader_bell.wait();
                 shared.reader_bell.lower();
             }
@@ -144,12 +145,57 @@ fn a_glance_without_a_lock_finds_in_the_end_what_was_published() {
         let shared = shared(2);
         let theirs = shared.clone();
         let writing = thread::spawn(move || write_all(&theirs, &mut Writer::new(theirs.bytes.clone()), &[5]));
-        while !has_news(&shared.positions) {
+        let mut reader = Reader::new(shared.bytes.clone());
+        while !reader.glance().has_news() {
             thread::yield_now();
         }
         let mut byte = [0];
-        assert_eq!(Reader::new(shared.bytes.clone()).read(&shared.positions, &mut byte), Ok(1));
+        assert_eq!(reader.read(&shared.positions, &mut byte), Ok(1));
         assert_eq!(byte, [5]);
+        writing.join().unwrap();
+    });
+}
+
+#[test]
+fn frames_are_there_as_a_whole_or_not_at_all() {
+    in_every_interleaving(3, || {
+        let shared = shared(4);
+        let theirs = shared.clone();
+        let frame = |body: u8| {
+            let mut frame = vec![body; FRAME_HEAD + usize::from(body)];
+            frame[..8].copy_from_slice(&u64::from(body).to_le_bytes());
+            frame
+        };
+        let writing = thread::spawn(move || {
+            let mut writer = Writer::new(theirs.bytes.clone());
+            for body in [3, 50, 4] {
+                let frame = frame(body);
+                while !writer.write_frame(&theirs.positions, &frame[..FRAME_HEAD], &frame[FRAME_HEAD..]).unwrap() {
+                    if writer.may_sleep(&theirs.positions) {
+                        theirs.writer_bell.wait();
+                        theirs.writer_bell.lower();
+                    } else {
+                        thread::yield_now();
+                    }
+                }
+            }
+        });
+        let mut reader = Reader::new(shared.bytes.clone());
+        for body in [3, 50, 4] {
+            let length = loop {
+                match reader.frame().unwrap() {
+                    Some(length) => break length,
+                    None => thread::yield_now(),
+                }
+            };
+            let mut got = vec![0; length];
+            reader.copy_of_frame(0, &mut got);
+            assert_eq!(got, frame(body));
+            reader.skip_frame(&shared.positions);
+            if reader.must_wake_writer(&shared.positions) {
+                shared.writer_bell.raise();
+            }
+        }
         writing.join().unwrap();
     });
 }

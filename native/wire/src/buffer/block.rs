@@ -1,6 +1,6 @@
 //! Pieces of memory behind buffers: where they come from, and how they are used again.
 
-use std::alloc::{alloc, dealloc, Layout};
+use std::alloc::{alloc_zeroed, dealloc, Layout};
 use std::any::Any;
 use std::cell::RefCell;
 use std::ptr::NonNull;
@@ -67,7 +67,7 @@ impl Block {
         Layout::from_size_align(capacity, ALIGNMENT).ok()
     }
 
-    /// A block from the allocator whose memory is not initialised yet: the caller fills all of it.
+    /// A block that is initialised: with zeros if it is new.
     pub(super) fn heap(capacity: usize) -> Result<Block, OutOfMemory> {
         let no_memory = OutOfMemory { bytes: capacity };
         let capacity = capacity.max(1).checked_next_multiple_of(ALIGNMENT).ok_or(no_memory)?;
@@ -76,7 +76,7 @@ impl Block {
         }
         let layout = Block::layout(capacity).ok_or(no_memory)?;
         // SAFETY: the layout has a size above zero.
-        let start = NonNull::new(unsafe { alloc(layout) }).ok_or(no_memory)?;
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(no_memory)?;
         Ok(Block { start, capacity, origin: Origin::Heap })
     }
 

@@ -3,7 +3,7 @@
 pub mod authentication;
 pub mod writer;
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::buffer::BufferPool;
 use crate::error::explained;
-use crate::frame::{self, Decoder, Frame, FrameError, Lent, Limits};
+use crate::frame::{self, Decoder, Frame, FrameError, Lent, Limits, MessageFrame};
 use crate::lock::lock;
 use crate::methods::{LentPlace, Memory, Stream};
 use crate::wakeup::{poll_writable, Polled};
@@ -242,8 +242,22 @@ impl Connection {
     }
 
     /// Writes a frame past the queue, if that is possible at once: always if it is short, goes through memory, and nothing waits.
-    pub fn write_at_once(&self, pieces: &[IoSlice<'_>]) -> bool {
-        self.memory().is_some_and(|memory| self.writer().write_at_once(pieces, memory))
+    pub fn write_at_once(&self, front: &[u8], payload: &[u8]) -> bool {
+        self.memory().is_some_and(|memory| self.writer().write_at_once(front, payload, memory))
+    }
+
+    /// Decodes the message that comes next where it lies, and gives it to `take`, if all of it is there in memory and nothing of it was
+    /// read. If `take` returns `None`, it stays for a [`Connection::look`], which also finds out what is wrong with what is no such message.
+    #[inline]
+    pub fn take_short<R>(&self, take: impl FnOnce(MessageFrame) -> Option<R>) -> Option<R> {
+        let reader = self.reader();
+        if reader.is_inside_frame() || self.is_closed() {
+            return None;
+        }
+        let next = self.memory()?.next_frame()?;
+        let taken = take(frame::short_message(next.len(), |from, into| next.copy(from, into), &self.pool)?)?;
+        next.skip();
+        Some(taken)
     }
 
     /// Writes what is queued as far as there is room; what stays behind is copied if it belongs to a caller. False: the rest needs a watch for room, which the caller must arrange (it is the

@@ -127,13 +127,13 @@ impl Writer {
     }
 
     /// Writes a frame past the queue, if nothing waits there and the memory takes all of it at once; false: it must be queued.
-    pub fn write_at_once(&mut self, pieces: &[IoSlice<'_>], memory: &dyn Memory) -> bool {
+    pub fn write_at_once(&mut self, front: &[u8], payload: &[u8], memory: &dyn Memory) -> bool {
         if self.handed_over || !self.queue.is_empty() {
             return false;
         }
         self.was_used = true;
         // What is wrong with the stream, who writes the queue finds out too.
-        memory.write_whole(pieces).unwrap_or(false)
+        memory.write_frame(front, payload).unwrap_or(false)
     }
 
     /// Whether the kernel has taken everything.

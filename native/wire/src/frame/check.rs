@@ -191,7 +191,7 @@ mod tests {
     fn an_owned_copy_keeps_its_checksum() {
         let elements = vec![1.0_f64; 4000];
         // SAFETY: `elements` outlives the buffer.
-        let lent = unsafe { Buffer::wrap(elements.as_ptr().cast(), 32_000, Box::new(())) };
+        let lent = unsafe { Buffer::wrap(elements.as_ptr().cast(), 32_000) };
         let data =
             Data::Array(Array::new(crate::data::Dtype::F64, crate::data::Order::RowMajor, vec![4000], lent).unwrap());
         let frame = encode_message(1, 1, None, &Message { data, ..Message::default() }).unwrap();

@@ -21,7 +21,7 @@ use std::collections::HashSet;
 use smallvec::SmallVec;
 
 use crate::buffer::{Buffer, BufferPool};
-use crate::data::{array_bytes, Array, Data, Dtype, Order};
+use crate::data::{array_bytes, Array, Data, Dtype, Order, Shape};
 use crate::error::{Error, Result};
 use crate::frame::{descriptor_error, padding, FrameError, Reader};
 
@@ -229,7 +229,7 @@ fn decode_plain(descriptor: &[u8], payload: &Buffer) -> Option<Data> {
             _ => return None,
         };
         let dtype = Dtype::from_code(dtype).filter(|dtype| *dtype != Dtype::Bool)?;
-        let mut shape = Vec::with_capacity(rank);
+        let mut shape = Shape::with_capacity(rank);
         for at in 1..=rank {
             shape.push(number(8 * at)?);
         }
@@ -359,7 +359,7 @@ pub(crate) fn array_node(
     dtype: u8,
     order: u8,
     rank: u8,
-) -> std::result::Result<(Dtype, Order, Vec<u64>), FrameError> {
+) -> std::result::Result<(Dtype, Order, Shape), FrameError> {
     let dtype = Dtype::from_code(dtype).ok_or_else(|| descriptor_error(format!("unknown element type {dtype}")))?;
     let order = match order {
         0 => Order::RowMajor,

@@ -32,7 +32,7 @@ pub use lent::{Lent, Returned};
 pub use message::encode_apart;
 pub use message::{encode_message, EncodedMessage, MessageFrame};
 pub use reader::Reader;
-pub use short::ShortMessage;
+pub use short::{short_message, ShortMessage};
 
 /// Bytes of the head.
 pub const HEAD: usize = 24;

@@ -1,12 +1,11 @@
-//! A message of one number or one array, encoded where it is written from: most messages are that, and short ones are sent so often that
+//! A message of one number or one array, encoded where it is written from, and decoded where it lies: most messages are that, and short ones are sent so often that
 //! the general way, which can encode anything, would take most of their time.
 
-use std::io::IoSlice;
-
+use crate::buffer::{Buffer, BufferPool};
 use crate::data::{array_bytes, Data};
 use crate::frame::descriptor::{ARRAY, BOOL, BYTES, COMPLEX, FLOAT, INT, NOTHING};
-use crate::frame::message::{HAS_NEXT, PREFIX};
-use crate::frame::{Head, Kind, HEAD, NO_COPY};
+use crate::frame::message::{Prefix, HAS_NEXT, PREFIX};
+use crate::frame::{Head, Kind, MessageFrame, HEAD, NO_COPY};
 use crate::message::Message;
 
 /// Arrays of more dimensions go the general way.
@@ -47,14 +46,14 @@ impl<'a> ShortMessage<'a> {
         (self.front_len + self.payload.len()) as u64
     }
 
-    /// Bytes of the payload.
-    pub fn payload_len(&self) -> usize {
-        self.payload.len()
+    /// The frame up to its payload.
+    pub fn front(&self) -> &[u8] {
+        &self.front[..self.front_len]
     }
 
-    /// The frame in two pieces.
-    pub fn slices(&self) -> [IoSlice<'_>; 2] {
-        [IoSlice::new(&self.front[..self.front_len]), IoSlice::new(self.payload)]
+    /// The payload.
+    pub fn payload(&self) -> &'a [u8] {
+        self.payload
     }
 }
 
@@ -105,6 +104,33 @@ fn describe<'a>(data: &'a Data, front: &mut [u8; ROOM]) -> Option<(usize, &'a [u
     Some((8, &[]))
 }
 
+/// Decodes a frame of `len` bytes, of which `copy` copies those from an offset on, if it is a message without checksums whose descriptor is
+/// as short as [`ShortMessage`] makes them; `None`: only a [`super::Decoder`] can decode it (or say what is wrong).
+#[inline]
+pub fn short_message(len: usize, copy: impl Fn(usize, &mut [u8]), pool: &BufferPool) -> Option<MessageFrame> {
+    let mut front = [0; ROOM];
+    let front = &mut front[..len.min(ROOM)];
+    copy(0, front);
+    let (head, rest) = front.split_first_chunk()?;
+    let head = Head::decode(head).ok()?;
+    if head.kind != Kind::Message || head.flags & !HAS_NEXT != 0 || head.length + HEAD as u64 != len as u64 {
+        return None;
+    }
+    let (prefix, rest) = rest.split_at_checked(PREFIX)?;
+    let prefix = Prefix::decode(&head, prefix).ok()?;
+    let descriptor = rest.get(..prefix.descriptor_len as usize)?;
+    let at = DESCRIPTOR + descriptor.len();
+    let payload = match len - at {
+        0 => Buffer::empty(),
+        payload_len => {
+            let mut payload = pool.take(payload_len).ok()?;
+            copy(at, &mut payload);
+            payload.freeze()
+        }
+    };
+    MessageFrame::decode(&head, prefix, descriptor, payload).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,7 +141,7 @@ mod tests {
     fn both(data: Data) -> (Option<Vec<u8>>, Vec<u8>) {
         let message = Message { timestamp: 1.5, next_timestamp: Some(2.5), data };
         let short = ShortMessage::encode(7, 3, Some(2), &message).map(|short| {
-            let bytes: Vec<u8> = short.slices().iter().flat_map(|piece| piece.iter().copied()).collect();
+            let bytes: Vec<u8> = [short.front(), short.payload()].concat();
             assert_eq!(short.frame_len(), bytes.len() as u64);
             bytes
         });
@@ -150,7 +176,7 @@ mod tests {
     #[test]
     fn an_array_that_does_not_fit_its_shape_is_left_to_who_says_so() {
         let data = Buffer::copy_of(&[0; 8]);
-        let data = Data::Array(Array { dtype: Dtype::F64, order: Order::RowMajor, shape: vec![2], data });
+        let data = Data::Array(Array { dtype: Dtype::F64, order: Order::RowMajor, shape: vec![2].into(), data });
         assert!(ShortMessage::encode(1, 1, None, &Message { data, ..Message::default() }).is_none());
     }
 }

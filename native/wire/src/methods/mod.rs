@@ -29,6 +29,8 @@ use crate::wakeup::Interest;
 
 pub use choice::{name_of, Choice};
 pub use place::Place;
+pub use shm::ring::Glance;
+pub use shm::stream::NextFrame;
 
 /// What a conduit is for, where the model says so (`run:class`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -278,8 +280,18 @@ pub trait Memory: Send + Sync {
     /// The descriptor was readable: takes note of why. Whoever calls this must then read, and write what waits.
     fn woken(&self);
 
-    /// Writes all of it at once; false: there is not enough room, and nothing was written.
-    fn write_whole(&self, parts: &[IoSlice<'_>]) -> io::Result<bool>;
+    /// Writes a whole frame at once, whose head stands in `front`; false: there is not enough room, and nothing was written.
+    fn write_frame(&self, front: &[u8], payload: &[u8]) -> io::Result<bool>;
+
+    /// For who looks again and again at whether the next frame is there, if that is one look at memory.
+    fn glance(&self) -> Option<&Glance> {
+        None
+    }
+
+    /// The frame that comes next, if all of it is there and can be taken without a decoder.
+    fn next_frame(&self) -> Option<NextFrame<'_>> {
+        None
+    }
 
     /// From which size on payloads are lent instead of written.
     fn lends_from(&self) -> usize;

@@ -198,9 +198,17 @@ def test_a_channel_that_does_not_get_to_the_command_is_done_without(tmp_path: Pa
 
 
 def test_staging_that_is_interrupted_leaves_no_word_and_nothing_that_goes_on(
-    site: Site, caplog: pytest.LogCaptureFixture
+    site: Site, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (site.model / "large").write_bytes(random.Random(1).randbytes(4 * WIDE_B))
+    create, started = asyncio.create_subprocess_exec, []
+
+    async def create_and_note(*arguments: Any, **settings: Any) -> asyncio.subprocess.Process:
+        process = await create(*arguments, **settings)
+        started.append(process)
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", create_and_note)
 
     async def work() -> None:
         transport = LocalTransport("alpha")
@@ -220,8 +228,12 @@ def test_staging_that_is_interrupted_leaves_no_word_and_nothing_that_goes_on(
         await transport.close()
 
     asyncio.run(work())
+    assert started
+    assert all(process.returncode is not None for process in started)
     gc.collect()  # what failed unheard is told when it goes
-    assert not [each.getMessage() for each in caplog.records]
+    # A process of a test before this one may end only now, which is told here, too.
+    words = [each.getMessage() for each in caplog.records if each.msg != "Loop %r that handles pid %r is closed"]
+    assert not words
 
 
 class WhileItIsWritten(LocalTransport):

@@ -194,8 +194,8 @@ impl Memory for InprocStream {
         self.incoming.woken();
     }
 
-    fn write_whole(&self, parts: &[IoSlice<'_>]) -> io::Result<bool> {
-        self.outgoing.write(parts).map(|_| true)
+    fn write_frame(&self, front: &[u8], payload: &[u8]) -> io::Result<bool> {
+        self.outgoing.write(&[IoSlice::new(front), IoSlice::new(payload)]).map(|_| true)
     }
 
     fn lends_from(&self) -> usize {

@@ -1,6 +1,6 @@
 //! One direction of a connection within a process: a queue of bytes, what is handed over beside them, and a bell.
 //!
-//! `native/core/interleavings` runs this file under a model checker.
+//! `native/wire/interleavings` runs this file under a model checker.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read};

@@ -2,14 +2,14 @@
 //!
 //! | offset | bytes | |
 //! |---|---|---|
-//! | 0 | 8 | `xMMLshm1` |
+//! | 0 | 8 | `xMMLshm2` |
 //! | 8 | 8 | zeros |
-//! | 128 | 512 | positions of the ring from the dialler to the listener |
-//! | 640 | 512 | positions of the ring from the listener to the dialler |
+//! | 128 | 384 | positions of the ring from the dialler to the listener |
+//! | 640 | 384 | positions of the ring from the listener to the dialler |
 //! | 1152 | 1024 | returns of what the dialler lent: a u32 per slot |
 //! | 2176 | 1024 | returns of what the listener lent |
-//! | 4096 | 65536 | bytes of the ring from the dialler |
-//! | 69632 | 65536 | bytes of the ring from the listener |
+//! | 4096 | 65536 | records of the ring from the dialler |
+//! | 69632 | 65536 | records of the ring from the listener |
 //!
 //! The dialler makes the memory and passes it along with its first bytes; every page of it is spent only when it is touched.
 
@@ -24,7 +24,7 @@ use super::returns::SLOTS;
 use super::ring::{Bytes, Positions};
 
 /// Says what the memory is, and in which layout.
-const MAGIC: [u8; 8] = *b"xMMLshm1";
+const MAGIC: [u8; 8] = *b"xMMLshm2";
 
 /// Bytes that a ring holds. Larger payloads are lent; a small ring stays in the processor's cache.
 pub const RING: usize = 64 * 1024;
@@ -101,12 +101,12 @@ impl Segment {
         self.positions(self.side.other())
     }
 
-    /// Bytes of the ring that this side writes.
+    /// The memory of the ring that this side writes.
     pub fn outgoing_bytes(&self) -> Bytes {
         self.bytes(self.side)
     }
 
-    /// Bytes of the ring that this side reads.
+    /// The memory of the ring that this side reads.
     pub fn incoming_bytes(&self) -> Bytes {
         self.bytes(self.side.other())
     }
@@ -139,7 +139,7 @@ impl Segment {
     }
 }
 
-const _: () = assert!(size_of::<Positions>() == 512 && RETURNS[1] + 4 * SLOTS <= RINGS[0]);
+const _: () = assert!(size_of::<Positions>() == 384 && RETURNS[1] + 4 * SLOTS <= RINGS[0]);
 
 #[cfg(test)]
 mod tests {
@@ -159,7 +159,7 @@ mod tests {
         let mut writer = Writer::new(listener.outgoing_bytes());
         writer.write(listener.outgoing(), &[IoSlice::new(&[4, 5])]).unwrap();
         assert_eq!(Reader::new(dialler.incoming_bytes()).read(dialler.incoming(), &mut got), Ok(2));
-        assert_eq!(got, [4, 5, 3]);
+        assert_eq!(got[..2], [4, 5]);
     }
 
     #[test]

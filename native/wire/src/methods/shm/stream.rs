@@ -15,7 +15,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use socket2::{SockRef, Socket};
 
@@ -29,8 +29,8 @@ use crate::shared_memory::SharedMemory;
 use super::loans::{Borrowed, Loans, Ticket};
 use super::passing;
 use super::process::Peer;
-use super::ring::{self, Reader, Writer};
-use super::segment::{Segment, RING};
+use super::ring::{self, Glance, Reader, Writer};
+use super::segment::Segment;
 
 /// Payloads of this size and more are lent.
 pub const LENT_FROM: usize = 16 * 1024;
@@ -71,6 +71,8 @@ struct Rings {
     segment: Segment,
     writer: Mutex<Writer>,
     reader: Mutex<Reader>,
+    /// Of the reader.
+    glance: Arc<Glance>,
     loans: Arc<Loans>,
     arena: Arena,
     /// Regions that the other side knows.
@@ -141,10 +143,12 @@ impl Stream for ShmStream {
         before.files.clear();
         let loans = Arc::new(Loans::new(segment.clone(), Peer::of(&self.socket)));
         arena.enrol(loans.clone());
+        let reader = Reader::new(segment.incoming_bytes());
         let rings = Rings {
             socket: self.socket.clone(),
             writer: Mutex::new(Writer::new(segment.outgoing_bytes())),
-            reader: Mutex::new(Reader::new(segment.incoming_bytes())),
+            glance: reader.glance(),
+            reader: Mutex::new(reader),
             segment,
             loans,
             arena: arena.clone(),
@@ -192,31 +196,42 @@ impl Stream for ShmStream {
 
 impl Memory for Rings {
     fn has_news(&self) -> bool {
-        ring::has_news(self.segment.incoming()) || self.ended.load(Ordering::Relaxed)
+        self.glance.has_news() || self.ended.load(Ordering::Relaxed)
     }
 
     fn may_sleep(&self) -> bool {
-        // Positions that cannot be are found by the read that follows.
-        !self.ended.load(Ordering::Acquire) && ring::reader_may_sleep(self.segment.incoming())
+        !self.ended.load(Ordering::Acquire) && self.glance.may_sleep(self.segment.incoming())
     }
 
     fn may_sleep_for_room(&self) -> bool {
-        !self.ended.load(Ordering::Acquire) && ring::writer_may_sleep(self.segment.outgoing(), RING)
+        // Positions that cannot be are found by the write that follows.
+        !self.ended.load(Ordering::Acquire) && lock(&self.writer).may_sleep(self.segment.outgoing())
     }
 
     fn woken(&self) {
         self.hear(&mut lock(&self.beside));
     }
 
-    fn write_whole(&self, parts: &[IoSlice<'_>]) -> io::Result<bool> {
+    fn write_frame(&self, front: &[u8], payload: &[u8]) -> io::Result<bool> {
         if self.ended.load(Ordering::Acquire) {
             return Ok(false);
         }
-        let is_written = lock(&self.writer).write_whole(self.segment.outgoing(), parts).map_err(corrupt)?;
+        let is_written = lock(&self.writer).write_frame(self.segment.outgoing(), front, payload).map_err(corrupt)?;
         if is_written && Writer::must_wake_reader(self.segment.outgoing()) {
             self.ring_the_bell();
         }
         Ok(is_written)
+    }
+
+    fn glance(&self) -> Option<&Glance> {
+        Some(&self.glance)
+    }
+
+    fn next_frame(&self) -> Option<NextFrame<'_>> {
+        let mut reader = lock(&self.reader);
+        // What cannot be is found by the read that follows.
+        let length = reader.frame().ok().flatten()?;
+        Some(NextFrame { rings: self, reader, length })
     }
 
     fn lends_from(&self) -> usize {
@@ -250,6 +265,42 @@ impl Memory for Rings {
         Borrowed::buffer(&memory, place.offset, place.length, &self.segment, ticket)
     }
 }
+
+/// A frame that lies whole in the memory of a connection, and comes next. Nobody else reads as long as this exists; unless
+/// [`NextFrame::skip`] says that it was taken, it is read again.
+pub struct NextFrame<'a> {
+    rings: &'a Rings,
+    reader: MutexGuard<'a, Reader>,
+    length: usize,
+}
+
+impl NextFrame<'_> {
+    /// Bytes of the frame: at least those of its head.
+    #[allow(clippy::len_without_is_empty)] // no frame is empty
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Copies bytes from `from` on, as many as `into` holds; those must be within the frame.
+    #[inline]
+    pub fn copy(&self, from: usize, into: &mut [u8]) {
+        assert!(into.len() <= self.length && from <= self.length - into.len(), "within the frame");
+        self.reader.copy_of_frame(from, into);
+    }
+
+    /// The frame was taken: what follows comes next.
+    #[inline]
+    pub fn skip(mut self) {
+        let incoming = self.rings.segment.incoming();
+        self.reader.skip_frame(incoming);
+        if self.reader.must_wake_writer(incoming) {
+            drop(self.reader);
+            self.rings.ring_the_bell();
+        }
+    }
+}
+
+const _: () = assert!(ring::FRAME_HEAD == crate::frame::HEAD);
 
 impl Rings {
     fn read(&self, into: &mut [u8]) -> io::Result<usize> {

@@ -1,0 +1,143 @@
+//! The short way of a short message between two processes on one host: from the caller into the memory of the connection, and out of that
+//! to the program, past the queues of the conduit and of the connection.
+//!
+//! What has filters, checksums, several receivers or senders in one, or goes on after a change of methods, takes the general way, and so
+//! does everything that goes wrong.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use xmml_wire::connection::Connection;
+use xmml_wire::frame::{MessageFrame, ShortMessage};
+use xmml_wire::message::Message;
+use xmml_wire::methods::Glance;
+
+use crate::conduit::Room;
+
+use super::state::State;
+use super::{LeftToDo, Runtime};
+
+/// Glances at a conduit before the general way is tried: some microseconds, in which a partner that only answers has answered.
+const GLANCES: u32 = 1024;
+
+/// Between two looks at whether something else has happened, and two pauses that leave the processor's other thread some room.
+const GLANCES_AT_A_TIME: u32 = 8;
+
+impl State {
+    /// Sends a short message past all queues; false: it must go the general way (it is none that [`ShortMessage`] can encode, or cannot
+    /// be written at once). An error names the connection in which receipts may wait, which are to be looked for first, so that they do
+    /// not pile up.
+    pub fn write_short(
+        &mut self,
+        sending: usize,
+        copy: Option<u32>,
+        message: &Message,
+        has_looked: bool,
+    ) -> std::result::Result<bool, Arc<Connection>> {
+        let end = &mut self.sending[sending];
+        let Some(connection) = self.links[end.link].connection.as_ref() else { return Ok(false) };
+        let Some(memory) = connection.memory() else { return Ok(false) };
+        // People are told of a time that goes back.
+        if end.keeps() || self.over.is_some() || message.timestamp < end.last_timestamp {
+            return Ok(false);
+        }
+        if !has_looked && end.may_have_receipts() {
+            return Err(connection.clone());
+        }
+        let Some(short) = ShortMessage::encode(end.spec.id, end.next_sequence(), copy, message) else {
+            return Ok(false);
+        };
+        let bytes = short.frame_len();
+        let is_written = short.payload().len() < memory.lends_from()
+            && end.room(bytes) == Room::Free
+            && connection.writer().write_at_once(short.front(), short.payload(), memory);
+        if is_written {
+            end.last_timestamp = end.last_timestamp.max(message.timestamp);
+            end.count(bytes);
+        }
+        Ok(is_written)
+    }
+
+    /// The connection by which the next message of a receiving end may come the short way.
+    fn short_way(&self, end: usize) -> Option<&Arc<Connection>> {
+        let inlet = &self.inlets[end];
+        if self.over.is_some() || inlet.has_filters() || inlet.is_ready() {
+            return None;
+        }
+        self.receiving[end].straight_way().filter(|connection| connection.is_memory())
+    }
+
+    /// Takes a message that has come the short way; `None`: it is for another conduit, or not the next one.
+    fn take_short(&mut self, end: usize, frame: MessageFrame) -> Option<Message> {
+        let receiving = &mut self.receiving[end];
+        if frame.conduit != receiving.spec.id || !receiving.take_straight(frame.sequence, frame.frame_len) {
+            return None;
+        }
+        if !self.faults.is_empty() {
+            self.faults.remove(&receiving.spec.sender);
+        }
+        self.return_receipt(end, false);
+        Some(frame.message)
+    }
+}
+
+impl Runtime {
+    /// Sends a message the short way, if it can go that.
+    pub fn send_short(&self, end: usize, copy: Option<u32>, message: &Message) -> bool {
+        self.note_caller();
+        let written = self.state().write_short(end, copy, message, false);
+        written.unwrap_or_else(|receipts| {
+            self.read(&receipts);
+            self.state().write_short(end, copy, message, true).unwrap_or(false)
+        })
+    }
+
+    /// The next message of a receiving end, if it comes the short way, now or in a moment.
+    #[inline]
+    pub fn receive_short(&self, end: usize) -> Option<Message> {
+        self.take_short(end, |state, message| {
+            state.inlets[end].handed += 1;
+            message
+        })
+    }
+
+    /// Has the next message of a receiving end wait for the program, if it comes the short way, now or in a moment.
+    pub fn await_short(&self, end: usize) {
+        self.take_short(end, |state, message| state.inlets[end].put(message));
+    }
+
+    #[inline]
+    fn take_short<R>(&self, end: usize, then: impl FnOnce(&mut State, Message) -> R) -> Option<R> {
+        self.note_caller();
+        let seen = self.attention.load(Ordering::Acquire);
+        let connection = self.state().short_way(end)?.clone();
+        let glance = connection.memory()?.glance()?;
+        if !glance.has_news() && !(self.spin.is_worth_a_glance() && self.watch(glance, seen)) {
+            return None;
+        }
+        let (taken, left_to_do) = connection.take_short(|frame| {
+            let mut state = self.state();
+            let message = state.take_short(end, frame)?;
+            Some((then(&mut state, message), state.release()))
+        })?;
+        left_to_do.into_iter().for_each(|left: LeftToDo| self.finish(left));
+        Some(taken)
+    }
+
+    /// Whether something comes in a moment, before anything else happens.
+    #[inline]
+    fn watch(&self, glance: &Glance, seen: u64) -> bool {
+        for count in 1..=GLANCES {
+            if glance.has_news() {
+                return true;
+            }
+            if count % GLANCES_AT_A_TIME == 0 {
+                if self.attention.load(Ordering::Acquire) != seen {
+                    return false;
+                }
+                std::hint::spin_loop();
+            }
+        }
+        false
+    }
+}
