@@ -11,7 +11,7 @@ use mto::relay::Relay;
 use support::proxy::{join_plainly, Fate, Proxy};
 use support::{Model, Run};
 use xmml_core::coordinator::Event;
-use xmml_core::instance::{Instance, Received};
+use xmml_core::instance::{Instance, NextStamp, Received, Stamps};
 use xmml_wire::buffer::Buffer;
 use xmml_wire::data::Data;
 
@@ -56,7 +56,7 @@ fn model(methods: &[&str]) -> Model {
 fn send(me: &Instance, conduit: usize, value: i64) {
     let padding = Buffer::from(vec![value as u8; value as usize % 3000]);
     let data = vec![Data::Int(value), Data::Bytes(padding)].into();
-    me.send(&format!("out{conduit}"), None, data, Some(0.0), Some(None)).unwrap();
+    me.send(&format!("out{conduit}"), None, data, Stamps { timestamp: Some(0.0), next: NextStamp::Nothing }).unwrap();
 }
 
 /// Takes the next number of a conduit; `None`: it has ended.

@@ -8,7 +8,7 @@ mod core_support;
 use core_support::{receive_any, send, Model, Run};
 use support::{await_that, Site, LIMIT};
 use xmml_core::coordinator::{Event, WaitKind};
-use xmml_core::instance::Received;
+use xmml_core::instance::{Received, Stamps};
 use xmml_wire::data::Data;
 
 const RUN: (&str, &[u8]) = ("test run", &core_support::SECRET);
@@ -49,12 +49,12 @@ fn a_conduit_that_is_full_does_not_hold_up_another_of_the_same_instances() {
         a.reuse().unwrap();
         let long = || Data::Text("x".repeat(LONG));
         for _ in 0..CAPACITY {
-            a.send("full", None, long(), None, None).unwrap();
+            a.send("full", None, long(), Stamps::default()).unwrap();
         }
         for number in 0..NUMBERS {
             send(&a, "numbers", number);
         }
-        a.send("full", None, long(), None, None).unwrap();
+        a.send("full", None, long(), Stamps::default()).unwrap();
         a.leave().unwrap();
     });
     b.reuse().unwrap();

@@ -60,7 +60,8 @@ def test_a_program_in_an_image_sees_the_run_and_the_model_and_nothing_else_outsi
 @pytest.mark.parametrize("own", ["--user --map-current-user", "--pid --fork", "--ipc"])
 def test_namespaces_of_users_processes_and_ipc_do_not_matter_to_messages(tmp_path: Path, own: str) -> None:
     model = write_ring(tmp_path / "ring", {"inside": "", "outside": ""})
-    inside = f'runtime="10 s" ><interpreter path="unshare" flags="{own} {shlex.quote(sys.executable)}"/></implementation>'
+    flags = f"{own} {shlex.quote(sys.executable)}"
+    inside = f'runtime="10 s" ><interpreter path="unshare" flags="{flags}"/></implementation>'
     model.write_text(model.read_text().replace('runtime="10 s" />', inside, 1))
     run = run_document(model)
     assert set(methods(run).values()) == {"shm"}

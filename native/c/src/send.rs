@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use xmml_core::instance::Sent;
+use xmml_core::instance::{NextStamp, Sent, Stamps};
 use xmml_wire::data::{Data, Order};
 
 use crate::argument::{object, text, Elements, Text};
@@ -55,13 +55,13 @@ impl<'a> Address<'a> {
             time if time.is_finite() => Some(time),
             time => return Err(Failure::usage(format!("{}.{port}: the time stamp is {time}", me.name))),
         };
-        let next_timestamp = match self.next_timestamp {
-            DEFAULT_TIME => None,
-            NO_TIME => Some(None),
-            time if time.is_finite() => Some(Some(time)),
+        let next = match self.next_timestamp {
+            DEFAULT_TIME => NextStamp::OfLoop,
+            NO_TIME => NextStamp::Nothing,
+            time if time.is_finite() => NextStamp::At(time),
             time => return Err(Failure::usage(format!("{}.{port}: the next time stamp is {time}", me.name))),
         };
-        match me.core.send(port, self.to, data()?, timestamp, next_timestamp)? {
+        match me.core.send(port, self.to, data()?, Stamps { timestamp, next })? {
             Sent::Queued | Sent::NotConnected => Ok(()),
             Sent::ReceiverGone => Err(Failure::new(
                 Status::ReceiverGone,

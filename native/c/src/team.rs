@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void, CStr};
 
-use xmml_core::instance::{Instance, JoinOptions, Sent};
+use xmml_core::instance::{Instance, JoinOptions, Sent, Stamps};
 use xmml_core::team::Team;
 use xmml_wire::data::{Array, Data};
 
@@ -194,14 +194,14 @@ fn told(sent: Sent, me: &Member, port: &str) -> Result<()> {
 
 fn send_block(me: Option<&Member>, port: Text, data: Data, shape: Option<Vec<u64>>) -> Result<()> {
     let (me, port) = (object(me, "me")?, text(port, "port")?);
-    told(me.core.send_block(port, None, data, shape.as_deref(), None, None)?, me, port)
+    told(me.core.send_block(port, None, data, shape.as_deref(), Stamps::default())?, me, port)
 }
 
 fn send_gathered(me: Option<&Member>, port: Text, data: Data, decomposition: Text) -> Result<()> {
     let (me, port) = (object(me, "me")?, text(port, "port")?);
     let decomposition = me.core.decomposition(text(decomposition, "decomposition")?)?;
     let block = array_of(data)?;
-    told(me.core.send_gathered(port, None, block, &decomposition, None, None)?, me, port)
+    told(me.core.send_gathered(port, None, block, &decomposition, Stamps::default())?, me, port)
 }
 
 fn array_of(data: Data) -> Result<Array> {

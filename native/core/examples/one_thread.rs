@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;
 
 use xmml_core::coordinator::{Coordinator, CoordinatorOptions};
-use xmml_core::instance::{Instance, JoinOptions, Received};
+use xmml_core::instance::{Instance, JoinOptions, Received, Stamps};
 use xmml_core::spec::{ConduitSpec, InstanceSpec};
 use xmml_wire::buffer::Buffer;
 use xmml_wire::data::{Array, Data, Dtype, Order};
@@ -57,7 +57,7 @@ fn main() {
             }
         };
         let begin = Instant::now();
-        a.send("out", None, data, None, None).expect("sent");
+        a.send("out", None, data, Stamps::default()).expect("sent");
         let middle = Instant::now();
         let received = b.receive("in", None, None).expect("received");
         let end = Instant::now();

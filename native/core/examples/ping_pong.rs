@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use xmml_core::coordinator::{Coordinator, CoordinatorOptions};
-use xmml_core::instance::{Instance, JoinOptions, Received, Served};
+use xmml_core::instance::{Instance, JoinOptions, Received, Served, Stamps};
 use xmml_core::spec::{ConduitSpec, InstanceSpec};
 use xmml_wire::buffer::Buffer;
 use xmml_wire::data::{Array, Data, Dtype, Order};
@@ -121,7 +121,7 @@ fn echo_by_callback(me: &Arc<Instance>, rounds: usize) {
     let instance = Arc::downgrade(me);
     let echo = move |message: Message| match (message.data, instance.upgrade()) {
         (data @ (Data::Array(_) | Data::Nothing), Some(me)) => {
-            me.send("out", None, data, None, None).expect("sent");
+            me.send("out", None, data, Stamps::default()).expect("sent");
             Ok(())
         }
         (other, _) => Err(format!("not an array: {other:?}")),
@@ -134,7 +134,7 @@ fn echo_by_callback(me: &Arc<Instance>, rounds: usize) {
 /// Of no bytes, a message is nothing at all.
 fn send(me: &Instance, array: Array) {
     let data = if array.data.is_empty() { Data::Nothing } else { Data::Array(array) };
-    me.send("out", None, data, None, None).expect("sent");
+    me.send("out", None, data, Stamps::default()).expect("sent");
 }
 
 fn receive(me: &Instance) -> usize {

@@ -12,7 +12,7 @@ use support::by_hand::Client;
 use support::{await_some, receive, send, Model, Run, SECRET};
 use xmml_core::control::ToCoordinator;
 use xmml_core::coordinator::Event;
-use xmml_core::instance::{Instance, Received};
+use xmml_core::instance::{Instance, Received, Stamps};
 use xmml_wire::data::Data;
 use xmml_wire::frame;
 use xmml_wire::handshake::{fresh_nonce, Listener, Party, Role, Step, VERSIONS};
@@ -201,10 +201,10 @@ fn pass_control_messages_by_bulk(method: &str, bulk_bytes: usize) {
     send(&a, "small", 0);
     assert_eq!(receive(&b, "small"), Some(0));
     let bulk = |value: u8| Data::Bytes(xmml_wire::buffer::Buffer::from(vec![value; bulk_bytes]));
-    a.send("big", None, bulk(0), None, None).unwrap();
+    a.send("big", None, bulk(0), Stamps::default()).unwrap();
     assert!(matches!(b.receive("big", None, None).unwrap(), Received::Message(_)));
     for value in 0..6 {
-        a.send("big", None, bulk(value), None, None).unwrap();
+        a.send("big", None, bulk(value), Stamps::default()).unwrap();
     }
     for value in 1..50 {
         send(&a, "small", value);

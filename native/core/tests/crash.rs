@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use support::{await_that, not_run, receive, receive_any, send, Model, Run, LIMIT};
 use xmml_core::coordinator::Event;
-use xmml_core::instance::{Instance, JoinOptions, Received};
+use xmml_core::instance::{Instance, JoinOptions, Received, Stamps};
 use xmml_core::runtime::link::VERDICT_LIMIT;
 use xmml_core::spec::InstanceSpec;
 use xmml_wire::buffer::Buffer;
@@ -27,7 +27,7 @@ fn role() {
     match role.as_str() {
         "dies amid a message" => {
             send(&me, "out", 1);
-            me.send("out", None, Data::Bytes(Buffer::from(vec![7; 64 << 20])), None, None).unwrap();
+            me.send("out", None, Data::Bytes(Buffer::from(vec![7; 64 << 20])), Stamps::default()).unwrap();
         }
         "exits without leaving" => {
             send(&me, "out", 1);
@@ -40,7 +40,7 @@ fn role() {
             for number in 1_u64.. {
                 let mut bytes = vec![number as u8; length_of(number)];
                 bytes[..8].copy_from_slice(&number.to_le_bytes());
-                me.send("out", None, Data::Bytes(Buffer::from(bytes)), None, None).unwrap();
+                me.send("out", None, Data::Bytes(Buffer::from(bytes)), Stamps::default()).unwrap();
             }
         }
         "receives until it is killed" => while receive(&me, "in").is_some() {},
@@ -230,7 +230,7 @@ fn wait_until_connected(a: &Instance, port: &str) {
 fn lend_all(a: &Instance, port: &str) {
     for number in 0..PAYLOADS {
         let data = Data::Bytes(Buffer::from(vec![number; PAYLOAD]));
-        a.send(port, None, data, None, None).unwrap();
+        a.send(port, None, data, Stamps::default()).unwrap();
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use support::{await_while_moving, Model, Run};
-use xmml_core::instance::{Instance, Received};
+use xmml_core::instance::{Instance, Received, Stamps};
 use xmml_wire::data::{Array, Data, Dtype, Order};
 
 /// Ends both directions of every connected TCP socket of this process; returns how many there were.
@@ -42,7 +42,7 @@ fn talk(me: &Instance, passed: &AtomicU64) {
     assert!(me.reuse().unwrap());
     let mut number = 0;
     while me.next_step().unwrap().is_some() {
-        me.send("o", None, payload(number), None, None).unwrap();
+        me.send("o", None, payload(number), Stamps::default()).unwrap();
         match me.receive("i", None, None).unwrap() {
             Received::Message(message) => assert_eq!(message.data, payload(number), "MESSAGES WRONG: {number}"),
             other => panic!("message {number}: {other:?}"),
@@ -134,7 +134,7 @@ fn a_conduit_that_a_handle_has_made_loses_and_doubles_nothing_either() {
     let passed = AtomicU64::new(0);
     let give = || {
         let handle = giver.handle("answers", 1, &["tcp".to_owned()]).unwrap();
-        giver.send("news", None, Data::Bytes(handle.into()), None, None).unwrap();
+        giver.send("news", None, Data::Bytes(handle.into()), Stamps::default()).unwrap();
         for number in 0..count {
             assert_eq!(next(&giver, "answers"), Some(payload(number)), "MESSAGES WRONG: {number}");
             passed.fetch_add(1, Ordering::Relaxed);
@@ -143,14 +143,14 @@ fn a_conduit_that_a_handle_has_made_loses_and_doubles_nothing_either() {
         giver.leave().unwrap();
     };
     let tell = || {
-        teller.send("news", None, next(&teller, "from").unwrap(), None, None).unwrap();
+        teller.send("news", None, next(&teller, "from").unwrap(), Stamps::default()).unwrap();
         teller.leave().unwrap();
     };
     let ask = || {
         let Some(Data::Bytes(handle)) = next(&user, "from") else { panic!("no handle") };
         user.open("answers", &handle).unwrap();
         for number in 0..count {
-            user.send("answers", None, payload(number), None, None).unwrap();
+            user.send("answers", None, payload(number), Stamps::default()).unwrap();
         }
         user.leave().unwrap();
     };

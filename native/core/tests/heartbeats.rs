@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use support::proxy::{join_plainly, Fate, Proxy};
 use support::{receive, send, Model, Run};
 use xmml_core::coordinator::{CoordinatorAddress, Event};
-use xmml_core::instance::{Instance, JoinOptions};
+use xmml_core::instance::{Instance, JoinOptions, Stamps};
 
 /// Instead of half a minute. Signs of life are given six times as often.
 const LIMIT_S: f64 = 4.0;
@@ -183,7 +183,7 @@ fn a_receiver_that_cannot_be_reached_is_given_up_at_the_limit() {
     let me = join_plainly(&run, "a");
     me.reuse().unwrap();
     let began = Instant::now();
-    let error = (0..1000).find_map(|value: i64| me.send("out", None, value.into(), None, None).err());
+    let error = (0..1000).find_map(|value: i64| me.send("out", None, value.into(), Stamps::default()).err());
     let (error, took_s) = (error.expect("it gives up").to_string(), began.elapsed().as_secs_f64());
     assert!(error.contains("b cannot be reached") && error.contains("tried") && error.contains("tcp"), "{error}");
     // Not before, and not as late as usual.

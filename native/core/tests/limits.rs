@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use support::{await_some, Model, Run, LIMIT};
 use xmml_core::coordinator::Event;
-use xmml_core::instance::{Instance, JoinOptions, Received};
+use xmml_core::instance::{Instance, JoinOptions, Received, Stamps};
 use xmml_wire::buffer::{Buffer, BufferPool};
 use xmml_wire::data::Data;
 
@@ -87,7 +87,7 @@ fn work() -> Result<(), String> {
         Ok("little memory") => Data::Bytes(pooled(LARGE)?),
         _ => Data::Int(1),
     };
-    me.send("out", None, payload, None, None).map_err(|error| error.to_string())?;
+    me.send("out", None, payload, Stamps::default()).map_err(|error| error.to_string())?;
     me.leave().map_err(|error| error.to_string())?;
     let methods = me.methods("out").map_err(|error| error.to_string())?.remove(0);
     println!("by {:?}, not by {:?}", methods.chosen, methods.refused);

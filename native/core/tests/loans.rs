@@ -3,7 +3,7 @@
 mod support;
 
 use support::{receive_any, Model, Run};
-use xmml_core::instance::{Instance, Sent};
+use xmml_core::instance::{Instance, Sent, Stamps};
 use xmml_wire::buffer::Buffer;
 use xmml_wire::data::{Array, Data, Dtype, Order};
 
@@ -46,7 +46,7 @@ fn an_array_on_loan_arrives_whole_by_every_method() {
         b.reuse().unwrap();
         for (value, bytes) in [(1, 100), (2, 20_000), (3, 3 << 20)] {
             let loan = filled_loan(&a, bytes, value);
-            assert_eq!(a.send("out", None, loan, None, None).unwrap(), Sent::Queued);
+            assert_eq!(a.send("out", None, loan, Stamps::default()).unwrap(), Sent::Queued);
             let message = receive_any(&b, "in").unwrap();
             assert!(
                 bytes_of(&message.data).len() == bytes && bytes_of(&message.data).iter().all(|byte| *byte == value)
@@ -61,8 +61,8 @@ fn an_array_that_was_handed_over_cannot_be_sent_again() {
     let a = run.join("a");
     a.reuse().unwrap();
     let loan = filled_loan(&a, 50_000, 7);
-    a.send("out", None, loan.clone(), None, None).unwrap();
-    let error = a.send("out", None, loan, None, None).unwrap_err().to_string();
+    a.send("out", None, loan.clone(), Stamps::default()).unwrap();
+    let error = a.send("out", None, loan, Stamps::default()).unwrap_err().to_string();
     assert!(error.starts_with("a: this array was handed over"), "{error}");
 }
 
@@ -72,7 +72,7 @@ fn a_loan_for_a_port_without_receiver_stays_with_the_program() {
     let a = run.join("a");
     a.reuse().unwrap();
     let loan = filled_loan(&a, 50_000, 7);
-    assert_eq!(a.send("out", None, loan.clone(), None, None).unwrap(), Sent::NotConnected);
+    assert_eq!(a.send("out", None, loan.clone(), Stamps::default()).unwrap(), Sent::NotConnected);
     assert!(a.is_loan(bytes_of(&loan).as_ptr()));
     assert!(a.give_back(bytes_of(&loan).as_ptr()) && !a.give_back(bytes_of(&loan).as_ptr()));
 }
@@ -85,7 +85,7 @@ fn a_single_receiver_may_write_to_what_it_got() {
         a.reuse().unwrap();
         b.reuse().unwrap();
         let mine = vec![5_u8; 100_000];
-        a.send("out", None, seen(mine.as_ptr(), mine.len()), None, None).unwrap();
+        a.send("out", None, seen(mine.as_ptr(), mine.len()), Stamps::default()).unwrap();
         let mut message = receive_any(&b, "in").unwrap();
         let Data::Array(array) = &mut message.data else { panic!() };
         array.data.get_mut().unwrap_or_else(|| panic!("{method}"))[0] = 9;
@@ -104,7 +104,7 @@ fn several_receivers_in_shared_memory_see_one_copy_that_none_of_them_may_write_t
     // The first message only brings the connections up: until then each receiver may get a copy of its own.
     for value in 0..3_u8 {
         let mine = vec![value; 100_000];
-        a.send("out", None, seen(mine.as_ptr(), mine.len()), None, None).unwrap();
+        a.send("out", None, seen(mine.as_ptr(), mine.len()), Stamps::default()).unwrap();
         let mut got = [receive_any(&b, "in").unwrap(), receive_any(&c, "in").unwrap()];
         for message in &mut got {
             let Data::Array(array) = &mut message.data else { panic!() };
@@ -120,7 +120,7 @@ fn a_loan_for_several_receivers_that_are_not_connected_yet_is_read_only_for_all_
     let run = Run::of(model.couple("a.out", "b.in").couple("a.out", "c.in"));
     let a = run.join("a");
     a.reuse().unwrap();
-    a.send("out", None, filled_loan(&a, 50_000, 3), None, None).unwrap();
+    a.send("out", None, filled_loan(&a, 50_000, 3), Stamps::default()).unwrap();
     let (b, c) = (run.join("b"), run.join("c"));
     for me in [&b, &c] {
         me.reuse().unwrap();
@@ -148,7 +148,7 @@ fn arrays_that_wait_for_a_receiver_wait_where_it_will_read_them() {
     let array = vec![7_u8; EACH];
     let before = private_memory();
     for _ in 0..8 {
-        a.send("out", None, seen(array.as_ptr(), EACH), None, None).unwrap();
+        a.send("out", None, seen(array.as_ptr(), EACH), Stamps::default()).unwrap();
     }
     let waiting = private_memory().saturating_sub(before);
     assert!(waiting < 4 * EACH as u64, "{waiting} bytes of copies that have to be copied again");
@@ -169,10 +169,10 @@ fn an_array_lent_by_one_process_is_passed_on_by_another_as_it_is() {
     }
     for value in 0..4 {
         // b's own memory is lent to c as well, so that both know a region of the same number.
-        b.send("out", None, filled_loan(&b, 50_000, 100), None, None).unwrap();
-        a.send("out", None, filled_loan(&a, 50_000, value), None, None).unwrap();
+        b.send("out", None, filled_loan(&b, 50_000, 100), Stamps::default()).unwrap();
+        a.send("out", None, filled_loan(&a, 50_000, value), Stamps::default()).unwrap();
         let passed = receive_any(&b, "in").unwrap();
-        b.send("out", None, passed.data, None, None).unwrap();
+        b.send("out", None, passed.data, Stamps::default()).unwrap();
         assert!(bytes_of(&receive_any(&c, "in").unwrap().data).iter().all(|byte| *byte == 100));
         assert!(bytes_of(&receive_any(&c, "in").unwrap().data).iter().all(|byte| *byte == value));
     }

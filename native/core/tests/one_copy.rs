@@ -3,7 +3,7 @@
 mod support;
 
 use support::{receive_any, Model, Run};
-use xmml_core::instance::{Instance, Sent};
+use xmml_core::instance::{Instance, Sent, Stamps};
 use xmml_wire::buffer::Buffer;
 use xmml_wire::data::{Array, Data, Dtype, Order};
 
@@ -39,9 +39,9 @@ fn shown(values: &[u8]) -> Data {
 
 /// Sends to all and says what each of them got. Once with something small, so that all are connected.
 fn sent_to_all(a: &Instance, receivers: &[Instance], data: Data) -> Vec<Buffer> {
-    assert_eq!(a.send("out", None, Data::Int(1), None, None).unwrap(), Sent::Queued);
+    assert_eq!(a.send("out", None, Data::Int(1), Stamps::default()).unwrap(), Sent::Queued);
     receivers.iter().for_each(|b| drop(receive_any(b, "in").unwrap()));
-    assert_eq!(a.send("out", None, data, None, None).unwrap(), Sent::Queued);
+    assert_eq!(a.send("out", None, data, Stamps::default()).unwrap(), Sent::Queued);
     receivers.iter().map(|b| bytes_of(receive_any(b, "in").unwrap().data)).collect()
 }
 
@@ -132,7 +132,7 @@ fn what_waits_for_receivers_that_are_not_there_yet_waits_once_for_all_of_them() 
         let a = begin(&run, "a");
         let mine = vec![7; BYTES];
         let before = memory();
-        assert_eq!(a.send("out", None, shown(&mine), None, None).unwrap(), Sent::Queued);
+        assert_eq!(a.send("out", None, shown(&mine), Stamps::default()).unwrap(), Sent::Queued);
         let taken = memory().saturating_sub(before);
         assert!(taken < 2 * BYTES as u64, "{method}: {taken} bytes for {RECEIVERS} receivers of {BYTES}");
         let mut got: Vec<_> = receivers(&run).iter().map(|b| bytes_of(receive_any(b, "in").unwrap().data)).collect();

@@ -5,7 +5,7 @@ mod support;
 use support::proxy::{join_plainly, Fate, Proxy};
 use support::{receive, send, Model, Run};
 use xmml_core::coordinator::Event;
-use xmml_core::instance::{Instance, Received};
+use xmml_core::instance::{Instance, Received, Stamps};
 use xmml_wire::data::Data;
 use xmml_wire::error::Result;
 
@@ -28,7 +28,7 @@ fn messages() -> impl Iterator<Item = Data> {
 fn send_all(me: &Instance) -> Result<()> {
     me.reuse()?;
     for message in messages() {
-        me.send("out", None, message, None, None)?;
+        me.send("out", None, message, Stamps::default())?;
     }
     me.leave()
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use support::proxy::{join_plainly, Fate, Proxy, Random};
 use support::{Model, Run, LIMIT};
-use xmml_core::instance::{Instance, Received};
+use xmml_core::instance::{Instance, NextStamp, Received, Stamps};
 use xmml_wire::buffer::Buffer;
 use xmml_wire::data::Data;
 use xmml_wire::message::Message;
@@ -73,7 +73,13 @@ fn every_message_arrives(conduits: usize, proxy: &Proxy, strikes: u64, least: i6
 
 fn send_padded(me: &Instance, conduit: usize, value: i64, padding: usize) {
     let padding = Data::Bytes(Buffer::from(vec![value as u8; padding]));
-    me.send(&format!("out{conduit}"), None, vec![Data::Int(value), padding].into(), Some(0.0), Some(None)).unwrap();
+    me.send(
+        &format!("out{conduit}"),
+        None,
+        vec![Data::Int(value), padding].into(),
+        Stamps { timestamp: Some(0.0), next: NextStamp::Nothing },
+    )
+    .unwrap();
 }
 
 fn receive_padded(me: &Instance, conduit: usize) -> Option<i64> {

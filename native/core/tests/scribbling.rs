@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use support::{await_that, not_run, Model, Run};
-use xmml_core::instance::{Instance, Received};
+use xmml_core::instance::{Instance, Received, Stamps};
 use xmml_core::runtime::COORDINATOR_GRACE;
 use xmml_wire::buffer::Buffer;
 use xmml_wire::data::Data;
@@ -86,7 +86,7 @@ fn send_until(me: &Instance, is_over: &AtomicBool) -> Option<Error> {
             break;
         }
         let bytes = vec![number as u8; (number * 7_919 % 50_000) as usize];
-        if let Err(error) = me.send("out", None, Data::Bytes(Buffer::from(bytes)), None, None) {
+        if let Err(error) = me.send("out", None, Data::Bytes(Buffer::from(bytes)), Stamps::default()) {
             return Some(error);
         }
     }

@@ -10,6 +10,7 @@ use support::by_hand::{connect, Client, Until};
 use support::proxy::{join_plainly, Fate, Proxy};
 use support::{receive_any, Model, Run, SECRET};
 use xmml_core::coordinator::Event;
+use xmml_core::instance::Stamps;
 use xmml_core::spec::{ConduitSpec, FilterSpec};
 use xmml_wire::data::{Array, Data, Order};
 use xmml_wire::frame::check::Algorithm;
@@ -65,7 +66,7 @@ fn messages_come_out_as_they_went_in_by_every_method_and_filter() {
                     let me = join_plainly(&run, "a");
                     me.reuse().unwrap();
                     for seed in 0..4 {
-                        me.send("out", None, nested(seed), None, None).unwrap();
+                        me.send("out", None, nested(seed), Stamps::default()).unwrap();
                     }
                     me.leave().unwrap();
                 });
@@ -91,7 +92,7 @@ fn a_message_that_is_damaged_on_a_connection_that_can_break_is_sent_again_and_pe
             let me = join_plainly(&run, "a");
             me.reuse().unwrap();
             for seed in 0..20 {
-                me.send("out", None, nested(seed), None, None).unwrap();
+                me.send("out", None, nested(seed), Stamps::default()).unwrap();
             }
             me.leave().unwrap();
         });

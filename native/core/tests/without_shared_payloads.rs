@@ -4,6 +4,7 @@
 mod support;
 
 use support::{receive_any, Model, Run};
+use xmml_core::instance::Stamps;
 use xmml_wire::buffer::Buffer;
 use xmml_wire::data::Data;
 
@@ -19,7 +20,7 @@ fn large_payloads_pass_the_ring_when_nothing_can_be_lent() {
             let me = run.join("a");
             me.reuse().unwrap();
             for _ in 0..3 {
-                me.send("out", None, Data::Bytes(Buffer::copy_of(&bytes)), None, None).unwrap();
+                me.send("out", None, Data::Bytes(Buffer::copy_of(&bytes)), Stamps::default()).unwrap();
             }
             me.leave().unwrap();
         });

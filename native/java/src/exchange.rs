@@ -5,7 +5,7 @@ use std::time::Duration;
 use jni::objects::{JClass, JDoubleArray, JLongArray, JString};
 use jni::sys::{jboolean, jdouble, jint, jlong};
 use jni::JNIEnv;
-use xmml_core::instance::{Received, Sent};
+use xmml_core::instance::{NextStamp, Received, Sent, Stamps};
 use xmml_wire::data::{Array, Data};
 use xmml_wire::error::Error;
 use xmml_wire::message::Message;
@@ -42,11 +42,11 @@ pub extern "system" fn Java_org_xmml_Native_send(
         let (me, data) = (me.get()?, data.get()?);
         let timestamp = (!timestamp.is_nan()).then_some(timestamp);
         let next = match next_timestamp {
-            next if next.is_nan() => None,
-            f64::INFINITY => Some(None),
-            next => Some(Some(next)),
+            next if next.is_nan() => NextStamp::OfLoop,
+            f64::INFINITY => NextStamp::Nothing,
+            next => NextStamp::At(next),
         };
-        let sent = me.core.send(&port, copy(to), data.clone(), timestamp, next)?;
+        let sent = me.core.send(&port, copy(to), data.clone(), Stamps { timestamp, next })?;
         Ok((sent != Sent::ReceiverGone).into())
     })
 }

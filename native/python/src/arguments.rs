@@ -1,19 +1,16 @@
 //! Arguments that need not be given, where `None` is a value like any other.
 
 use pyo3::prelude::*;
+use xmml_core::instance::NextStamp;
 
-/// What `next_timestamp` is in a call of `send`.
-pub enum Next {
-    /// Not given: derived from the loop.
-    Derived,
-    /// A time, or `None`: there is no next message.
-    Given(Option<f64>),
-}
+/// What `next_timestamp` is in a call of `send`: a time, `None` (there is no next message), or not given.
+#[derive(Default)]
+pub struct Next(pub NextStamp);
 
 impl<'a, 'py> FromPyObject<'a, 'py> for Next {
     type Error = PyErr;
     fn extract(value: Borrowed<'a, 'py, PyAny>) -> PyResult<Next> {
-        value.extract().map(Next::Given)
+        value.extract().map(|next: Option<f64>| Next(next.into()))
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString, PyType};
 use pythonize::{depythonize, pythonize};
-use xmml_core::instance::{self as core, JoinOptions, Received, Sent};
+use xmml_core::instance::{self as core, JoinOptions, Received, Sent, Stamps};
 use xmml_core::spec::InstanceSpec;
 use xmml_wire::buffer::BufferPool;
 use xmml_wire::data::{Data, Order};
@@ -209,7 +209,7 @@ impl Instance {
     /// Returns False if the receiver has left. `decomposition` says how the ranks lie to each other, as `run:decomp`
     /// does: "block(x:2,y:2)". The blocks need not be of equal size, but must make a grid.
     #[pyo3(
-        signature = (port, block, decomposition, timestamp = None, next_timestamp = Next::Derived, *, to = None),
+        signature = (port, block, decomposition, timestamp = None, next_timestamp = Next::default(), *, to = None),
         text_signature = "($self, port, block, decomposition, timestamp=None, next_timestamp=..., *, to=None)"
     )]
     #[allow(clippy::too_many_arguments)]
@@ -223,17 +223,14 @@ impl Instance {
         next_timestamp: Next,
         to: Option<u32>,
     ) -> PyResult<bool> {
-        let next = match next_timestamp {
-            Next::Derived => None,
-            Next::Given(next) => Some(next),
-        };
+        let stamps = Stamps { timestamp, next: next_timestamp.0 };
         let decomposition = self.core.decomposition(decomposition).map_err(|e| self.raise(py, e))?;
         let (data, loans) = lend_data(block, &self.pool)?;
         let Data::Array(array) = data else {
             let problem = format!("a block is an array, and this is {}", data.describe());
             return Err(errors::raise(py, Error::Usage { problem }));
         };
-        let sent = self.waiting(py, |core| core.send_gathered(port, to, array, &decomposition, timestamp, next));
+        let sent = self.waiting(py, |core| core.send_gathered(port, to, array, &decomposition, stamps));
         drop(loans); // the core has copied what it could not write
         Ok(!matches!(sent?, Sent::ReceiverGone))
     }
@@ -339,7 +336,7 @@ impl Instance {
     /// `to` addresses one copy of a multiplied receiver; without it every copy gets the message. On a parallel port
     /// each rank sends its block; `shape` are the extents of the whole array if the model does not give them.
     #[pyo3(
-        signature = (port, data = None, timestamp = None, next_timestamp = Next::Derived, *, to = None, shape = None),
+        signature = (port, data = None, timestamp = None, next_timestamp = Next::default(), *, to = None, shape = None),
         text_signature = "($self, port, data=None, timestamp=None, next_timestamp=..., *, to=None, shape=None)"
     )]
     #[allow(clippy::too_many_arguments)]
@@ -353,19 +350,15 @@ impl Instance {
         to: Option<u32>,
         shape: Option<Vec<u64>>,
     ) -> PyResult<bool> {
-        let mut timestamp = timestamp;
-        let mut next = match next_timestamp {
-            Next::Derived => None,
-            Next::Given(next) => Some(next),
-        };
+        let mut stamps = Stamps { timestamp, next: next_timestamp.0 };
         let given = data;
         let (data, loans) = match data {
             None => (Data::Nothing, Vec::new()),
             Some(value) => match value.cast::<Message>() {
                 Ok(message) => {
                     let message = message.borrow();
-                    timestamp = timestamp.or(Some(message.timestamp));
-                    next = next.or(Some(message.next_timestamp));
+                    let (timestamp, next) = stamps.or((message.timestamp, message.next_timestamp));
+                    stamps = Stamps { timestamp: Some(timestamp), next: next.into() };
                     message.lend_data(py, &self.pool)?
                 }
                 Err(_) => lend_data(value, &self.pool)?,
@@ -375,7 +368,7 @@ impl Instance {
             Data::Array(array) if self.core.is_loan(array.data.as_ptr()) => Some(array.data.as_ptr() as usize),
             _ => None,
         };
-        let sent = self.waiting(py, |core| core.send_block(port, to, data, shape.as_deref(), timestamp, next));
+        let sent = self.waiting(py, |core| core.send_block(port, to, data, shape.as_deref(), stamps));
         drop(loans); // the core has copied what it could not write
         let sent = sent?;
         if let (Some(start), Some(given)) = (on_loan, given) {

@@ -15,7 +15,7 @@ use crate::runtime::wait::WaitFor;
 use crate::spec::{Kind, Operator};
 
 use super::ports::Port;
-use super::{Backend, Instance, Received, Sent};
+use super::{Backend, Instance, Received, Sent, Stamps};
 
 impl Instance {
     /// [`Instance::send_block`], as far as this process has to do with it.
@@ -25,8 +25,7 @@ impl Instance {
         to: Option<u32>,
         data: Data,
         shape: Option<&[u64]>,
-        timestamp: Option<f64>,
-        next_timestamp: Option<Option<f64>>,
+        stamps: Stamps,
     ) -> Result<Sent> {
         let out = self.ports.out(port)?;
         let (declared, ends) = match self.has_holders(out) {
@@ -46,13 +45,9 @@ impl Instance {
             }
             let iterations = program.sequence.iterations();
             let is_last = program.sequence.is_last_iteration();
-            let (default, default_next) = program.clock.stamps(declared.operator, iterations, is_last);
-            let message = Message {
-                timestamp: timestamp.unwrap_or(default),
-                next_timestamp: next_timestamp.unwrap_or(default_next),
-                data,
-            };
-            (message, program.position())
+            let of_loop = program.clock.stamps(declared.operator, iterations, is_last);
+            let (timestamp, next_timestamp) = stamps.or(of_loop);
+            (Message { timestamp, next_timestamp, data }, program.position())
         };
         self.hand_over(&mut message.data)?;
         if let Some(spread) = &mut spread {
@@ -372,7 +367,7 @@ mod tests {
         assert!(a.reuse().unwrap() && receivers.iter().all(|me| me.reuse().unwrap()));
         let values = [Data::Int(7), Data::Bytes(vec![1; 100_000].into()), Data::List(vec![Data::Int(1); 9])];
         for (count, data) in (1..).zip(values) {
-            assert_eq!(a.send("out", None, data.clone(), None, None).unwrap(), Sent::Queued);
+            assert_eq!(a.send("out", None, data.clone(), Stamps::default()).unwrap(), Sent::Queued);
             assert_eq!(ENCODED.get(), count);
             for me in &receivers {
                 let Received::Message(message) = me.receive("in", None, None).unwrap() else { panic!("no message") };

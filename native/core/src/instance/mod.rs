@@ -12,6 +12,7 @@ mod methods;
 mod parts;
 mod ports;
 mod ranks;
+mod stamps;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -41,6 +42,7 @@ pub use self::callbacks::{Callback, Served};
 use self::clock::Clock;
 use self::loans::Loans;
 use self::ports::{Initial, Ports};
+pub use self::stamps::{NextStamp, Stamps};
 
 /// How an instance finds its run. `None` means: as the environment says.
 #[derive(Clone, Debug)]

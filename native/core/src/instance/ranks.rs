@@ -23,7 +23,7 @@ use crate::team::{self, Team};
 
 use super::alone::Alone;
 use super::ports::Ports;
-use super::{Backend, Instance, JoinOptions, Received, Sent};
+use super::{Backend, Instance, JoinOptions, Received, Sent, Stamps};
 
 /// What rank 0 tells the others when it has joined.
 #[derive(Serialize, Deserialize)]
@@ -176,22 +176,14 @@ impl Instance {
         Ok(begins)
     }
 
-    /// Sends `data`. `None` for a time stamp (and the outer `None` for the next one) takes the defaults of the loop. Without `to`, a
-    /// port that leads to several receivers sends to each. The message may refer to the caller's memory ([`xmml_wire::buffer::Buffer::wrap`]):
+    /// Sends `data`. Without `to`, a port that leads to several receivers sends to each. The message may refer to the caller's memory ([`xmml_wire::buffer::Buffer::wrap`]):
     /// what cannot be written at once, or what a filter may hold back, is copied before this returns.
     ///
     /// Waits while the conduit is full; the wait ends with a receipt, a larger capacity, the receiver's leaving, or the end of the run.
     ///
     /// Of ranks that joined together all call this: on an ordinary port what rank 0 gives is sent, on a parallel one each sends its block.
-    pub fn send(
-        &self,
-        port: &str,
-        to: Option<u32>,
-        data: Data,
-        timestamp: Option<f64>,
-        next_timestamp: Option<Option<f64>>,
-    ) -> Result<Sent> {
-        self.send_block(port, to, data, None, timestamp, next_timestamp)
+    pub fn send(&self, port: &str, to: Option<u32>, data: Data, stamps: Stamps) -> Result<Sent> {
+        self.send_block(port, to, data, None, stamps)
     }
 
     /// [`Instance::send`] of a block of an array whose whole has the extents `shape`; `None`: those that the model gives.
@@ -201,14 +193,13 @@ impl Instance {
         to: Option<u32>,
         data: Data,
         shape: Option<&[u64]>,
-        timestamp: Option<f64>,
-        next_timestamp: Option<Option<f64>>,
+        stamps: Stamps,
     ) -> Result<Sent> {
         let Some(team) = self.together(port)? else {
-            return self.send_here(port, to, data, shape, timestamp, next_timestamp);
+            return self.send_here(port, to, data, shape, stamps);
         };
         if team.rank() == 0 {
-            return team::share(team, Some(self.send_here(port, to, data, shape, timestamp, next_timestamp)));
+            return team::share(team, Some(self.send_here(port, to, data, shape, stamps)));
         }
         let sent: Sent = team::share(team, None)?;
         self.note_sent(port, to, sent)?;
@@ -241,8 +232,7 @@ impl Instance {
         to: Option<u32>,
         block: Array,
         decomposition: &Decomposition,
-        timestamp: Option<f64>,
-        next_timestamp: Option<Option<f64>>,
+        stamps: Stamps,
     ) -> Result<Sent> {
         let whole = match &self.team {
             Some(team) if self.ports.get(port)?.in_parts => {
@@ -257,8 +247,8 @@ impl Instance {
             _ => Gathered::Whole(block),
         };
         match whole {
-            Gathered::Whole(array) => self.send(port, to, Data::Array(array), timestamp, next_timestamp),
-            Gathered::Delivered => self.send(port, to, Data::Nothing, timestamp, next_timestamp),
+            Gathered::Whole(array) => self.send(port, to, Data::Array(array), stamps),
+            Gathered::Delivered => self.send(port, to, Data::Nothing, stamps),
         }
     }
 

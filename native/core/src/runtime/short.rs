@@ -27,7 +27,7 @@ impl State {
     /// Sends a short message past all queues; false: it must go the general way (it is none that [`ShortMessage`] can encode, or cannot
     /// be written at once). An error names the connection in which receipts may wait, which are to be looked for first, so that they do
     /// not pile up.
-    pub fn write_short(
+    fn write_short(
         &mut self,
         sending: usize,
         copy: Option<u32>,
@@ -112,7 +112,8 @@ impl Runtime {
         let seen = self.attention.load(Ordering::Acquire);
         let connection = self.state().short_way(end)?.clone();
         let glance = connection.memory()?.glance()?;
-        if !glance.has_news() && !(self.spin.is_worth_a_glance() && self.watch(glance, seen)) {
+        let comes = glance.has_news() || (self.spin.is_worth_a_glance() && self.watch(glance, seen));
+        if !comes {
             return None;
         }
         let (taken, left_to_do) = connection.take_short(|frame| {

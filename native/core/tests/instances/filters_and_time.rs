@@ -1,6 +1,7 @@
 //! Filters at both ends of a conduit, and the time stamps of messages.
 
 use xmml_core::coordinator::Event;
+use xmml_core::instance::{NextStamp, Stamps};
 use xmml_core::spec::Kind;
 use xmml_wire::buffer::Buffer;
 use xmml_wire::data::Data;
@@ -18,7 +19,7 @@ fn filters_work_at_both_ends() {
     let (a, b) = (run.join("a"), run.join("b"));
     a.reuse().unwrap();
     for value in 0..3 {
-        a.send("out", None, Data::Float(f64::from(value)), None, None).unwrap();
+        a.send("out", None, Data::Float(f64::from(value)), Stamps::default()).unwrap();
     }
     a.leave().unwrap();
     b.reuse().unwrap();
@@ -65,7 +66,7 @@ fn what_a_filter_holds_back_is_as_it_was_when_it_was_sent() {
     let mut memory = vec![1_u8; 100_000];
     // SAFETY: the memory is changed after the send only.
     let lent = unsafe { Buffer::wrap(memory.as_ptr(), memory.len()) };
-    a.send("out", None, Data::Bytes(lent), None, None).unwrap();
+    a.send("out", None, Data::Bytes(lent), Stamps::default()).unwrap();
     memory.fill(2);
     a.leave().unwrap();
     assert!(b.reuse().unwrap());
@@ -81,7 +82,7 @@ fn stamps_default_to_the_iteration_and_explicit_ones_win() {
     let (a, b) = (run.join("a"), run.join("b"));
     a.reuse().unwrap();
     send(&a, "out", 0);
-    a.send("out", None, Data::Nothing, Some(0.75), Some(None)).unwrap();
+    a.send("out", None, Data::Nothing, Stamps { timestamp: Some(0.75), next: NextStamp::Nothing }).unwrap();
     send(&a, "out", 2);
     a.leave().unwrap();
     b.reuse().unwrap();
@@ -98,7 +99,7 @@ fn time_that_goes_back_and_timelines_that_drift_apart_are_warned_about_once() {
     let (a, b) = (run.join("a"), run.join("b"));
     a.reuse().unwrap();
     for time in [0.0, 5.0, 4.0, 3.0] {
-        a.send("out", None, Data::Nothing, Some(time), Some(None)).unwrap();
+        a.send("out", None, Data::Nothing, Stamps { timestamp: Some(time), next: NextStamp::Nothing }).unwrap();
     }
     run.event(
         "time goes back",

@@ -2,7 +2,7 @@
 
 use xmml_core::coordinator::Event;
 use xmml_core::handle::Handle;
-use xmml_core::instance::{Instance, Received, Sent};
+use xmml_core::instance::{Instance, Received, Sent, Stamps};
 use xmml_wire::data::Data;
 
 use crate::support::{await_that, receive, receive_any, send, Model, Run, SECRET};
@@ -34,7 +34,7 @@ fn around(senders: &[&str]) -> Run {
 fn sent_along(me: &Instance, port: &str, handle: Vec<u8>) {
     // Somewhere within nested data, as any other value.
     let nested = Data::Map(vec![("handles".to_owned(), Data::List(vec![Data::Bytes(handle.into())]))]);
-    me.send(port, None, nested, None, None).unwrap();
+    me.send(port, None, nested, Stamps::default()).unwrap();
 }
 
 fn taken_from(me: &Instance, port: &str) -> Vec<u8> {
@@ -143,13 +143,13 @@ fn several_handles_open_at_one_port_are_addressed_by_their_numbers_or_all_togeth
     let (one, two, user) = (run.join("one"), run.join("two"), run.join("user"));
     let handles = [&one, &two].map(|giver| giver.handle("in", 1, &[]).unwrap());
     assert_eq!(handles.map(|handle| user.open("out", &handle).unwrap()), [0, 1]);
-    user.send("out", Some(1), Data::Int(5), None, None).unwrap();
+    user.send("out", Some(1), Data::Int(5), Stamps::default()).unwrap();
     send(&user, "out", 6);
     user.close("out", Some(0)).unwrap();
     send(&user, "out", 7);
     assert_eq!((receive(&one, "in"), receive(&one, "in")), (Some(6), None));
     assert_eq!([0; 3].map(|_| receive(&two, "in")), [Some(5), Some(6), Some(7)]);
-    let closed = user.send("out", Some(0), Data::Int(1), None, None).unwrap_err().to_string();
+    let closed = user.send("out", Some(0), Data::Int(1), Stamps::default()).unwrap_err().to_string();
     assert!(closed.contains("nothing is open with the number 0"), "{closed}");
 }
 
@@ -208,7 +208,7 @@ fn ports_that_are_not_open_neither_give_nor_take_handles() {
 fn to_send_before_a_handle_is_open_or_to_receive_before_one_was_made_is_an_error() {
     let run = around(&["user"]);
     let (giver, user) = (run.join("giver"), run.join("user"));
-    let nowhere = user.send("out", None, Data::Int(1), None, None).unwrap_err().to_string();
+    let nowhere = user.send("out", None, Data::Int(1), Stamps::default()).unwrap_err().to_string();
     assert!(nowhere.contains("user.out leads nowhere: open a handle"), "{nowhere}");
     let nobody = giver.receive("in", None, None).unwrap_err().to_string();
     assert!(nobody.contains("no handle of it has been made"), "{nobody}");
@@ -285,7 +285,7 @@ fn an_instance_that_is_alone_makes_handles_and_opens_them() {
     assert!(me.reuse().unwrap());
     let handle = me.handle("in", 1, &[]).unwrap();
     assert_eq!(me.open("out", &handle).unwrap(), 0);
-    me.send("out", None, Data::Int(3), None, None).unwrap();
+    me.send("out", None, Data::Int(3), Stamps::default()).unwrap();
     assert_eq!(me.outputs()["out"].len(), 1);
     assert!(matches!(me.receive("in", None, None).unwrap(), Received::NotConnected));
 }

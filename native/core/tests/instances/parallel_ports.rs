@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use xmml_core::instance::{Instance, Received, Sent};
+use xmml_core::instance::{Instance, Received, Sent, Stamps};
 use xmml_core::parallel::decomposition::{Cut, Decomposition};
 use xmml_core::spec::PartsSpec;
 use xmml_core::team::Team;
@@ -155,7 +155,7 @@ fn exchange(sender: Decomposition, receiver: Decomposition, written: Order, read
         let mut step = 0;
         while me.next_step().unwrap().is_some() {
             let block = values(&me, "out", written, step);
-            assert_eq!(me.send("out", None, Data::Array(block), None, None).unwrap(), Sent::Queued);
+            assert_eq!(me.send("out", None, Data::Array(block), Stamps::default()).unwrap(), Sent::Queued);
             let Received::Message(answer) = me.receive("answer", None, None).unwrap() else { panic!("no answer") };
             assert_eq!(answer.data, Data::Int(step as i64), "every rank has the answer to rank 0");
             step += 1;
@@ -175,7 +175,8 @@ fn exchange(sender: Decomposition, receiver: Decomposition, written: Order, read
             let expected = values(&me, "in", read, step);
             assert_eq!(found.elements::<f64>(), expected.elements::<f64>());
             assert_eq!(found.shape, expected.shape);
-            me.send("reply", None, Data::Int(if me.rank() == 0 { step as i64 } else { -1 }), None, None).unwrap();
+            me.send("reply", None, Data::Int(if me.rank() == 0 { step as i64 } else { -1 }), Stamps::default())
+                .unwrap();
             step += 1;
         }
         assert!(matches!(me.receive("in", None, None).unwrap(), Received::Ended));
@@ -244,7 +245,7 @@ fn a_mapper_addresses_the_copies_of_a_parallel_program() {
     assert!(m.reuse().unwrap());
     for copy in 0..2 {
         let whole = Array::from_slice(&[3], &[0, 1, 2].map(|i| f64::from(10 * copy + i))).unwrap();
-        m.send("o", Some(copy as u32), Data::Array(whole), None, None).unwrap();
+        m.send("o", Some(copy as u32), Data::Array(whole), Stamps::default()).unwrap();
     }
     m.leave().unwrap();
     let found = copies.map(|copy| copy.join().unwrap());
@@ -265,7 +266,7 @@ fn blocks_of_another_shape_than_the_decomposition_gives_are_refused() {
     let errors = ranks(&run, "a", 2, |me| {
         assert!(me.reuse().unwrap());
         let block = Array::from_slice(&[2, 5], &[0.0; 10]).unwrap();
-        me.send("out", None, Data::Array(block), None, None).unwrap_err().to_string()
+        me.send("out", None, Data::Array(block), Stamps::default()).unwrap_err().to_string()
     });
     let errors = errors.join().unwrap();
     assert!(errors[1].contains("a block of [4, 5]; this one is [2, 5]"), "{errors:?}");
@@ -299,7 +300,7 @@ fn blocks_are_gathered_on_rank_0() {
         let block = Array::from_slice(&[rows, columns], &vec![rank as f64; (rows * columns) as usize]).unwrap();
         let grid = cut(&[(0, 2), (1, 2)]);
         me.next_step().unwrap();
-        me.send_gathered("out", None, block, &grid, None, None).unwrap();
+        me.send_gathered("out", None, block, &grid, Stamps::default()).unwrap();
         me.leave().unwrap();
     });
     let b = run.join("b");
@@ -320,7 +321,7 @@ fn blocks_that_make_no_grid_are_an_error_on_every_rank() {
         assert!(me.reuse().unwrap());
         let columns = 1 + u64::from(me.rank());
         let block = Array::from_slice(&[1, columns], &vec![0.0; columns as usize]).unwrap();
-        me.send_gathered("out", None, block, &cut(&[(0, 2)]), None, None).unwrap_err().to_string()
+        me.send_gathered("out", None, block, &cut(&[(0, 2)]), Stamps::default()).unwrap_err().to_string()
     });
     for error in errors.join().unwrap() {
         assert!(error.contains("dimension 1"), "{error}");
@@ -336,7 +337,7 @@ fn a_time_out_on_a_parallel_port_takes_nothing_on_any_rank() {
         let early = me.receive("in", None, Some(Duration::from_millis(30))).unwrap();
         assert!(matches!(early, Received::TimedOut));
         assert!(!me.has_message("in", None).unwrap());
-        me.send("reply", None, Data::Int(1), None, None).unwrap();
+        me.send("reply", None, Data::Int(1), Stamps::default()).unwrap();
         let found = array(me.receive("in", None, Some(LIMIT)).unwrap());
         me.leave().unwrap();
         found.shape
@@ -345,7 +346,7 @@ fn a_time_out_on_a_parallel_port_takes_nothing_on_any_rank() {
     assert!(a.reuse().unwrap());
     assert!(matches!(a.receive("answer", None, None).unwrap(), Received::Message(_)));
     let whole = Array::from_slice(&[4, 2], &[0.5; 8]).unwrap();
-    a.send("out", None, Data::Array(whole), None, None).unwrap();
+    a.send("out", None, Data::Array(whole), Stamps::default()).unwrap();
     a.leave().unwrap();
     let shapes = readers.join().unwrap();
     assert_eq!(shapes.iter().map(|shape| shape.to_vec()).collect::<Vec<_>>(), vec![vec![2, 2]; 2]);
@@ -357,7 +358,7 @@ fn bytes_sent(sender: &Decomposition, receiver: &Decomposition, shape: &[u64]) -
     let writers = ranks(&run, "a", sender.ranks(), |me| {
         assert!(me.reuse().unwrap());
         me.next_step().unwrap();
-        me.send("out", None, Data::Array(values(&me, "out", Order::RowMajor, 0)), None, None).unwrap();
+        me.send("out", None, Data::Array(values(&me, "out", Order::RowMajor, 0)), Stamps::default()).unwrap();
         me.receive("answer", None, None).unwrap();
         let sent = me.methods("out").unwrap().iter().map(|conduit| conduit.traffic.bytes).sum::<u64>();
         me.leave().unwrap();
@@ -367,7 +368,7 @@ fn bytes_sent(sender: &Decomposition, receiver: &Decomposition, shape: &[u64]) -
         assert!(me.reuse().unwrap());
         me.next_step().unwrap();
         array(me.receive("in", None, None).unwrap());
-        me.send("reply", None, Data::Int(1), None, None).unwrap();
+        me.send("reply", None, Data::Int(1), Stamps::default()).unwrap();
         me.leave().unwrap();
     });
     readers.join().unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use xmml_core::coordinator::{Event, WaitKind};
-use xmml_core::instance::{Received, Sent};
+use xmml_core::instance::{Received, Sent, Stamps};
 use xmml_wire::data::Data;
 use xmml_wire::error::Error;
 
@@ -64,7 +64,7 @@ fn messages_above_the_byte_budget_pass_one_at_a_time() {
             let me = run.join("a");
             me.reuse().unwrap();
             for size in [10, 5000, 10, 10, 5000, 10] {
-                me.send("out", None, Data::Text("x".repeat(size)), None, None).unwrap();
+                me.send("out", None, Data::Text("x".repeat(size)), Stamps::default()).unwrap();
             }
             me.leave().unwrap();
         });

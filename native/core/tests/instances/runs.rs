@@ -1,7 +1,7 @@
 //! When a run begins and what it may do; ports, copies and several receivers.
 
 use xmml_core::coordinator::Event;
-use xmml_core::instance::{Received, Sent};
+use xmml_core::instance::{Received, Sent, Stamps};
 use xmml_wire::data::Data;
 use xmml_wire::error::Error;
 use xmml_wire::message::Message;
@@ -85,7 +85,7 @@ fn the_origin_of_a_run_is_the_latest_stamp_of_its_initial_messages() {
     let (x, y, b) = (run.join("x"), run.join("y"), run.join("b"));
     for (me, time) in [(&x, 3.0), (&y, 7.5)] {
         me.reuse().unwrap();
-        me.send("out", None, Data::Nothing, Some(time), None).unwrap();
+        me.send("out", None, Data::Nothing, Stamps { timestamp: Some(time), ..Stamps::default() }).unwrap();
         me.leave().unwrap();
     }
     assert!(b.reuse().unwrap());
@@ -158,7 +158,7 @@ fn ports_that_are_not_coupled_do_nothing_and_unknown_ones_are_an_error() {
     assert_eq!(send(&me, "out", 1), Sent::NotConnected);
     assert!(matches!(me.receive("in", None, None).unwrap(), Received::NotConnected));
     assert!(!me.connected("out").unwrap() && !me.has_message("in", None).unwrap());
-    let error = me.send("ouch", None, Data::Nothing, None, None).unwrap_err().to_string();
+    let error = me.send("ouch", None, Data::Nothing, Stamps::default()).unwrap_err().to_string();
     assert!(error.contains("no port \"ouch\"") && error.contains("out, in"), "{error}");
     assert!(matches!(me.receive("out", None, None).unwrap_err(), Error::PortDirection { sends: true, .. }));
     me.leave().unwrap();
@@ -211,9 +211,9 @@ fn copies_are_addressed_one_by_one_or_all_at_once() {
         let me = run.join("m");
         assert_eq!(me.copies("out").unwrap(), 3);
         for copy in 0..3 {
-            me.send("out", Some(copy), Data::Int(i64::from(copy)), None, None).unwrap();
+            me.send("out", Some(copy), Data::Int(i64::from(copy)), Stamps::default()).unwrap();
         }
-        me.send("out", None, Data::Int(7), None, None).unwrap();
+        me.send("out", None, Data::Int(7), Stamps::default()).unwrap();
         for expected in [[0, 101, 202], [7, 107, 207]] {
             for (copy, expected) in expected.into_iter().enumerate() {
                 let received = me.receive("back", Some(copy as u32), None).unwrap();
@@ -225,7 +225,7 @@ fn copies_are_addressed_one_by_one_or_all_at_once() {
         }
         let error = me.receive("back", None, None).unwrap_err().to_string();
         assert!(error.contains("from 3 copies"), "{error}");
-        let error = me.send("out", Some(3), Data::Nothing, None, None).unwrap_err().to_string();
+        let error = me.send("out", Some(3), Data::Nothing, Stamps::default()).unwrap_err().to_string();
         assert!(error.contains("no copy 3"), "{error}");
         me.leave().unwrap();
     });

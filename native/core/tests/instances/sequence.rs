@@ -43,7 +43,7 @@ fn spec(kind: Kind, steps: u64, until: bool, ports: &[PortOf]) -> InstanceSpec {
                 operator: (kind == Kind::Submodel).then_some(*operator),
                 copies: *copies,
                 decomposition: Default::default(),
-                shape: vec![].into(),
+                shape: vec![],
                 open: false,
             })
             .collect(),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use support::{Model, Run};
 use xmml_wire::buffer::Buffer;
 use xmml_wire::data::{Array, Data, Dtype, Order};
-use xmml_core::instance::{Instance, Received};
+use xmml_core::instance::{Instance, Received, Stamps};
 
 fn is_soak() -> bool {
     std::env::var("XMML_SOAK").is_ok_and(|soak| soak != "0")
@@ -78,7 +78,7 @@ fn pass_numbers(
                 bytes[..8].copy_from_slice(&number.to_le_bytes());
                 let shape = vec![bytes.len() as u64];
                 let data = Array { dtype: Dtype::U8, order: Order::RowMajor, shape: shape.into(), data: Buffer::copy_of(&bytes) };
-                a.send("out", None, Data::Array(data), None, None).unwrap();
+                a.send("out", None, Data::Array(data), Stamps::default()).unwrap();
                 number += 1;
             }
             a.leave().unwrap();

@@ -7,7 +7,7 @@ use support::{receive, send, Model, Run, LIMIT};
 use xmml_wire::buffer::Buffer;
 use xmml_core::coordinator::Event;
 use xmml_wire::data::{Array, Data, Dtype, Order};
-use xmml_core::instance::{Received, Sent};
+use xmml_core::instance::{Received, Sent, Stamps};
 
 /// One sender, one receiver, one coupling inside their loops, without an order of operators.
 fn pair(method: &str, steps: u64) -> Model {
@@ -54,7 +54,7 @@ fn large_arrays_arrive_byte_for_byte() {
                     let data = Buffer::copy_of(&bytes);
                     let shape = vec![bytes.len() as u64 / 8];
                     let array = Array { dtype: Dtype::F64, order: Order::RowMajor, shape: shape.into(), data };
-                    me.send("out", None, Data::Array(array), None, None).unwrap();
+                    me.send("out", None, Data::Array(array), Stamps::default()).unwrap();
                 }
                 me.leave().unwrap();
             });

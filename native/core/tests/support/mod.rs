@@ -18,7 +18,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use xmml_core::coordinator::{Coordinator, CoordinatorOptions, Event};
-use xmml_core::instance::{Instance, JoinOptions, Received};
+use xmml_core::instance::{Instance, JoinOptions, Received, Stamps};
 use xmml_core::spec::{wired, ConduitSpec, FilterSpec, InstanceSpec, Kind};
 use xmml_wire::data::Data;
 use xmml_wire::message::Message;
@@ -237,7 +237,7 @@ pub fn filter(name: &str, factor: f64) -> FilterSpec {
 
 /// Sends a number with the default time stamps.
 pub fn send(me: &Instance, port: &str, value: i64) -> xmml_core::instance::Sent {
-    me.send(port, None, Data::Int(value), None, None).unwrap()
+    me.send(port, None, Data::Int(value), Stamps::default()).unwrap()
 }
 
 /// Receives a number, or `None` at the end.

@@ -25,7 +25,7 @@ impl Bytes {
     /// The memory must be readable and writable as long as the value is used, and no part of this process may touch it but one
     /// [`super::ring::Writer`] or one [`super::ring::Reader`] (or both, if it is a ring within this process).
     pub unsafe fn new(start: *mut u8, capacity: usize) -> Bytes {
-        assert!(capacity.is_power_of_two() && (start as usize).is_multiple_of(8), "a ring of {capacity} bytes");
+        assert!(capacity.is_power_of_two() && start as usize % 8 == 0, "a ring of {capacity} bytes");
         Bytes { start, capacity }
     }
 
@@ -42,7 +42,7 @@ impl Bytes {
     /// The word at `position`, a multiple of eight.
     #[inline]
     pub fn word(&self, position: u64) -> &AtomicU64 {
-        debug_assert!(position.is_multiple_of(8));
+        debug_assert!(position % 8 == 0);
         // SAFETY: within the ring and aligned; atomics may be changed by anybody at any time, and any bits are a value of them.
         unsafe { &*self.start.add(self.place(position)).cast() }
     }
@@ -129,7 +129,7 @@ unsafe fn read_once(from: *const u8, into: &mut [u8]) {
         }
         return;
     }
-    let words = if (from as usize).is_multiple_of(8) { into.len() / 8 * 8 } else { 0 };
+    let words = if from as usize % 8 == 0 { into.len() / 8 * 8 } else { 0 };
     let (in_words, rest) = into.split_at_mut(words);
     for (at, word) in in_words.chunks_exact_mut(8).enumerate() {
         // SAFETY: the caller's promise, and aligned.
