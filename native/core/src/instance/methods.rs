@@ -51,13 +51,7 @@ impl Instance {
             let mut state = runtime.state();
             let ends = self.ends_now(declared, &state);
             let ids: Vec<u32> = ends.into_iter().map(|end| state.conduit_at(declared.direction, end).id).collect();
-            let requests = ids.into_iter().map(|conduit| {
-                state.last_change += 1;
-                (state.last_change, conduit)
-            });
-            let requests: Vec<(u64, u32)> = requests.collect();
-            state.changes.extend(requests.iter().map(|(request, _)| (*request, None)));
-            requests
+            ids.into_iter().map(|conduit| (state.changes.request(), conduit)).collect()
         };
         for (request, conduit) in &requests {
             runtime.tell(&ToCoordinator::Change { request: *request, conduit: *conduit, methods: methods.to_vec() });
@@ -65,13 +59,12 @@ impl Instance {
         let limit = connect_limit() + CHANGE_SLACK;
         let until = Instant::now() + limit;
         let settled = runtime.wait(&WaitFor::default(), Some(until), |state| {
-            let is_settled = |request| state.changes.get(request).is_none_or(Option::is_some);
-            Ok(requests.iter().all(|(request, _)| is_settled(request)).then_some(()))
+            Ok(requests.iter().all(|(request, _)| state.changes.is_settled(*request)).then_some(()))
         });
         let mut state = runtime.state();
         let problems: Vec<String> = requests
             .iter()
-            .filter_map(|(request, _)| state.changes.remove(request).flatten())
+            .filter_map(|(request, _)| state.changes.take(*request))
             .filter_map(|changed| changed.problem)
             .collect();
         drop(state);

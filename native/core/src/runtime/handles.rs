@@ -224,7 +224,7 @@ impl State {
             self.inbound.get(&receiving.spec.sender).and_then(|list| list.last()).map(|last| last.method);
         self.receiving.push(receiving);
         self.inlets.push(Inlet::new(chain));
-        self.wake_all();
+        self.waiters.wake(None);
         Ok(())
     }
 
@@ -285,7 +285,7 @@ impl State {
         if let Some((_, place)) = self.open.requests.get_mut(&request) {
             *place = Some(answer);
         }
-        self.wake_all();
+        self.waiters.wake(None);
         dial
     }
 

@@ -8,7 +8,9 @@
 pub mod control_channel;
 pub mod handles;
 pub mod io_thread;
+mod left_to_do;
 pub mod link;
+mod method_changes;
 pub mod rebinding;
 pub mod reports;
 pub mod short;
@@ -16,6 +18,7 @@ pub mod spin;
 pub mod state;
 pub mod traffic;
 pub mod wait;
+mod waiters;
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -36,8 +39,10 @@ use crate::control::ToCoordinator;
 
 use self::control_channel::ControlChannel;
 use self::io_thread::{Command, Commands};
+use self::left_to_do::LeftToDo;
 use self::spin::Spin;
-use self::state::{Flag, Position, State, ToFlush};
+use self::state::{Position, State};
+use self::waiters::Flag;
 
 /// How long an instance goes on without its coordinator, if that takes nobody back. A wait that has not ended by then is an error.
 pub const COORDINATOR_GRACE: Duration = Duration::from_secs(30);
@@ -102,38 +107,17 @@ impl std::ops::DerefMut for Locked<'_> {
     }
 }
 
-/// What the holder of the state has left to be done once it is released.
-struct LeftToDo {
-    to_flush: ToFlush,
-    to_watch: Vec<Arc<Connection>>,
-    news: Vec<ToCoordinator>,
-}
-
-impl LeftToDo {
-    /// `None`: nothing, as after most calls.
-    fn take_from(state: &mut State) -> Option<LeftToDo> {
-        if state.to_flush.is_empty() && state.to_watch.is_empty() && state.news.is_empty() {
-            return None;
-        }
-        Some(LeftToDo {
-            to_flush: std::mem::take(&mut state.to_flush),
-            to_watch: std::mem::take(&mut state.to_watch),
-            news: std::mem::take(&mut state.news),
-        })
-    }
-}
-
 impl Locked<'_> {
     /// Releases the state; the caller does what is left to do. (Whoever holds a reader must release that first.)
     fn release(mut self) -> Option<LeftToDo> {
-        self.guard.take().and_then(|mut guard| LeftToDo::take_from(&mut guard))
+        self.guard.take().and_then(|mut guard| guard.left.take())
     }
 }
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
         let Some(mut guard) = self.guard.take() else { return };
-        let left_to_do = LeftToDo::take_from(&mut guard);
+        let left_to_do = guard.left.take();
         drop(guard);
         if let Some(left_to_do) = left_to_do {
             self.runtime.finish(left_to_do);
@@ -217,7 +201,7 @@ impl Runtime {
     /// Makes spinning callers look at the state, and wakes the sleeping ones.
     pub fn attract_attention(&self, state: &State) {
         self.attention.fetch_add(1, Ordering::Release);
-        state.wake_all();
+        state.waiters.wake(None);
     }
 
     /// Does what was left to do under the lock.
@@ -286,7 +270,7 @@ impl Runtime {
             found = Read::Something;
             let mut state = self.state();
             fault = state.deliver(connection, frames.drain(..)).err();
-            state.wake_others(own);
+            state.waiters.wake(own);
             if fault.is_none() {
                 then(&mut state);
             }
@@ -410,7 +394,7 @@ impl Runtime {
                 .unwrap_or_else(|other| other)
                 == 0;
         if !is_first && !self.has_several_callers.swap(true, Ordering::AcqRel) {
-            self.state().wake_all(); // so that a wait that was reported is withdrawn
+            self.state().waiters.wake(None); // so that a wait that was reported is withdrawn
         }
     }
 

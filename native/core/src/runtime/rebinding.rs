@@ -22,15 +22,6 @@ use crate::control::ToCoordinator;
 use super::link::{Link, Status};
 use super::state::State;
 
-/// What became of a change of methods.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Changed {
-    /// The method in use now; `None`: it will be chosen when the receiver joins.
-    pub method: Option<String>,
-    /// Why the conduit goes on as before.
-    pub problem: Option<String>,
-}
-
 impl State {
     /// From now on a sending end may use these methods, in this order (none: all). Of a change that has not come about yet nobody needs to
     /// know more than that it was overtaken. Returns the link to be dialled, if there is one.
@@ -180,7 +171,7 @@ impl State {
         }
         self.change_link(end, next);
         self.report(end, None);
-        self.wake_all();
+        self.waiters.wake(None);
         Ok(())
     }
 
@@ -201,7 +192,7 @@ impl State {
         if let Some(old) = self.links[link].rest() {
             self.queue(&old, frame::encode_closes().to_vec().into());
             self.retired.push(old.clone());
-            self.to_watch.push(old);
+            self.left.watch(old);
         }
     }
 
@@ -245,10 +236,10 @@ impl State {
         let protected = link.is_protected();
         if let (Some(method), None) = (&method, &problem) {
             let conduits = vec![conduit];
-            self.news.push(ToCoordinator::Conduits { conduits, method: method.clone(), protected, refused });
+            self.left.tell(ToCoordinator::Conduits { conduits, method: method.clone(), protected, refused });
         }
         if let Some(change) = change {
-            self.news.push(ToCoordinator::Changed { change, conduit, method, problem });
+            self.left.tell(ToCoordinator::Changed { change, conduit, method, problem });
         }
     }
 

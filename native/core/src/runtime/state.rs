@@ -1,32 +1,29 @@
 //! What an instance knows about its conduits; one lock guards all of it.
 
-use std::collections::{BTreeSet, HashMap};
-use std::io;
-use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 
 use xmml_wire::connection::authentication::Protection;
 use xmml_wire::connection::{Connection, Outgoing};
 use xmml_wire::error::{Error, Result};
 use xmml_wire::frame::{EncodedMessage, Frame};
 use xmml_wire::methods::TrafficClass;
-use xmml_wire::wakeup::EventFd;
 
 use crate::conduit::inlet::Next;
 use crate::conduit::{Arrival, Inlet, ReceivingEnd, SendingEnd};
-use crate::control::ToCoordinator;
 use crate::coordinator::{ConduitTotals, Wait, WaitKind};
 use crate::filters::Chain;
 use crate::spec::{InstanceSpec, FIRST_OPENED};
 
 use super::handles::OpenPorts;
+use super::left_to_do::LeftToDo;
 use super::link::{Link, Status};
-use super::rebinding::Changed;
+use super::method_changes::MethodChanges;
+use super::reports::ReportedWaits;
+use super::waiters::Waiters;
 
 /// The ends of a conduit that are here, by their places in [`State`]: one, or both if an instance is coupled to itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -96,13 +93,10 @@ impl CoordinatorLost {
     }
 }
 
-/// Connections to be flushed; seldom more than one.
-pub type ToFlush = SmallVec<[Arc<Connection>; 2]>;
-
 /// Messages per conduit: its id, how many.
 pub type Counts = Vec<(u32, u64)>;
 
-/// See the module.
+/// The conduits of an instance, the connections on which they travel, and how the run stands.
 pub struct State {
     /// Conduits that begin here.
     pub sending: Vec<SendingEnd>,
@@ -116,18 +110,12 @@ pub struct State {
     pub links: Vec<Link>,
     /// Connections from senders, by their names.
     pub inbound: FxHashMap<String, Vec<Arc<Connection>>>,
-    /// Connections with frames queued under the lock, to be written once it is released.
-    pub to_flush: ToFlush,
     /// Connections that no conduit uses any more: the receiver closes them when it has read everything.
     pub retired: Vec<Arc<Connection>>,
-    /// Connections that the I/O thread must read from now on.
-    pub to_watch: Vec<Arc<Connection>>,
-    /// What to tell the coordinator once the lock is released.
-    pub news: Vec<ToCoordinator>,
-    /// Changes of methods that the program has asked for: what became of them, by the number of the request; `None`: not known yet.
-    pub changes: HashMap<u64, Option<Changed>>,
-    /// Number of the last such request.
-    pub last_change: u64,
+    /// What is to be done once the lock is released.
+    pub left: LeftToDo,
+    /// Changes of methods that the program has asked for.
+    pub changes: MethodChanges,
     /// Ports that have conduits by handles.
     pub open: OpenPorts,
     /// Why the run is over, if it is.
@@ -138,46 +126,10 @@ pub struct State {
     pub coordinator_lost: Option<CoordinatorLost>,
     /// The coordinator has written down that this instance left.
     pub farewell: bool,
-    /// People know that waits of several threads are not reported.
-    pub told_of_threads: bool,
-    /// Number of the last wait that was reported.
-    pub epoch: u64,
-    /// Reported waits that go on.
-    pub reported_waits: BTreeSet<u64>,
-    waiters: Vec<Arc<Flag>>,
-    /// Flags of waits that are over, for those to come.
-    spare_flags: Vec<Arc<Flag>>,
-}
-
-/// So many flags are kept for later: more threads of an instance seldom wait at a time.
-const SPARE_FLAGS: usize = 4;
-
-/// What a waiting thread polls beside its connections. Raised and lowered under the lock of the state only, so that it is known whether
-/// it is up, and the system need not be asked.
-pub struct Flag {
-    event: EventFd,
-    is_up: AtomicBool,
-}
-
-impl Flag {
-    fn raise(&self) {
-        if !self.is_up.swap(true, Ordering::Relaxed) {
-            self.event.raise();
-        }
-    }
-
-    /// Lowers it; who does so then looks at the state, which it holds.
-    pub fn lower(&self, _state: &State) {
-        if self.is_up.swap(false, Ordering::Relaxed) {
-            self.event.lower();
-        }
-    }
-}
-
-impl AsRawFd for Flag {
-    fn as_raw_fd(&self) -> RawFd {
-        self.event.as_raw_fd()
-    }
+    /// Waits that the coordinator knows of.
+    pub reported: ReportedWaits,
+    /// Threads that wait.
+    pub waiters: Waiters,
 }
 
 impl State {
@@ -190,22 +142,16 @@ impl State {
             by_id: FxHashMap::default(),
             links: Vec::new(),
             inbound: FxHashMap::default(),
-            to_flush: ToFlush::new(),
             retired: Vec::new(),
-            to_watch: Vec::new(),
-            news: Vec::new(),
-            changes: HashMap::new(),
-            last_change: 0,
+            left: LeftToDo::default(),
+            changes: MethodChanges::default(),
             open: OpenPorts::new(spec, methods),
             over: None,
             faults: HashMap::new(),
             coordinator_lost: None,
             farewell: false,
-            told_of_threads: false,
-            epoch: 0,
-            reported_waits: BTreeSet::new(),
-            waiters: Vec::new(),
-            spare_flags: Vec::new(),
+            reported: ReportedWaits::default(),
+            waiters: Waiters::default(),
         };
         for conduit in &spec.conduits {
             if conduit.sender == spec.name {
@@ -254,46 +200,10 @@ impl State {
         })
     }
 
-    /// Wakes everybody who waits, to look at the state again.
-    pub fn wake_all(&self) {
-        self.wake_others(None);
-    }
-
-    /// The same, except for the caller, whose flag is `own`: it looks by itself.
-    pub fn wake_others(&self, own: Option<&Arc<Flag>>) {
-        let others = self.waiters.iter().filter(|waiter| own.is_none_or(|own| !Arc::ptr_eq(waiter, own)));
-        others.for_each(|waiter| waiter.raise());
-    }
-
-    /// A flag that from now on is raised when the state changes.
-    pub fn enrol(&mut self) -> io::Result<Arc<Flag>> {
-        let flag = match self.spare_flags.pop() {
-            Some(flag) => flag,
-            None => Arc::new(Flag { event: EventFd::new()?, is_up: AtomicBool::new(false) }),
-        };
-        self.waiters.push(flag.clone());
-        Ok(flag)
-    }
-
-    /// It is no longer.
-    pub fn withdraw(&mut self, flag: &Arc<Flag>) {
-        self.waiters.retain(|waiter| !Arc::ptr_eq(waiter, flag));
-        if self.spare_flags.len() < SPARE_FLAGS {
-            self.spare_flags.push(flag.clone());
-        }
-    }
-
     /// Queues a frame on a connection; it is written when the lock is released.
     pub fn queue(&mut self, connection: &Arc<Connection>, frame: Outgoing) {
         connection.writer().push(frame);
-        self.flush_later(connection);
-    }
-
-    /// Has a connection flushed when the lock is released.
-    pub fn flush_later(&mut self, connection: &Arc<Connection>) {
-        if !self.to_flush.iter().any(|other| Arc::ptr_eq(other, connection)) {
-            self.to_flush.push(connection.clone());
-        }
+        self.left.flush(connection);
     }
 
     /// Queues a frame on the connection of a sending end (which handed the frame out, so there is one).
@@ -467,7 +377,7 @@ impl State {
             }
         }
         self.inbound.entry(connection.peer.clone()).or_default().push(connection.clone());
-        self.wake_all();
+        self.waiters.wake(None);
     }
 
     /// A link has its connection. What waits goes out when the receiver says what it has.
@@ -479,7 +389,7 @@ impl State {
             self.sending[*end].hold();
         }
         self.links[link].connected(connection.clone());
-        self.wake_all();
+        self.waiters.wake(None);
     }
 
     /// How many messages of the conduits of a link have arrived, and whether more are to.
@@ -511,7 +421,7 @@ impl State {
             link.status = Status::Over;
         }
         self.give_up_changes_to(peer);
-        self.wake_all();
+        self.waiters.wake(None);
     }
 
     /// Messages sent and received so far per conduit, where there are any.

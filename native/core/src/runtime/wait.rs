@@ -17,7 +17,8 @@ use crate::control::ToCoordinator;
 use crate::coordinator::{Wait, WaitKind};
 
 use super::link::{connect_limit, Status, VERDICT_LIMIT};
-use super::state::{Flag, State};
+use super::state::State;
+use super::waiters::Flag;
 use super::{Read, Runtime};
 
 /// A wait that lasts longer is reported to the coordinator.
@@ -205,9 +206,9 @@ struct Enrolment<'a> {
 impl Drop for Enrolment<'_> {
     fn drop(&mut self) {
         let mut state = self.runtime.state();
-        state.withdraw(&self.flag);
+        state.waiters.withdraw(&self.flag);
         // This thread may have taken a bell that was for others too, and will not say again that it sleeps: they must.
-        state.wake_all();
+        state.waiters.wake(None);
     }
 }
 
@@ -363,13 +364,13 @@ impl Runtime {
         until: Option<Instant>,
         ready: &mut impl FnMut(&mut State) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        let flag = self.state().enrol().map_err(|error| Error::io("make an eventfd", &error))?;
+        let flag = self.state().waiters.enrol().map_err(|error| Error::io("make an eventfd", &error))?;
         let enrolment = Enrolment { runtime: self, flag };
         let mut report = Report { runtime: self, at: began + REPORT_AFTER, epoch: None, taken: 0, is_held_back: false };
         let interrupt = self.interrupt();
         loop {
             let mut state = self.state();
-            enrolment.flag.lower(&state);
+            enrolment.flag.lower();
             let now = Instant::now();
             let decided = what.verdict_in_time(&state, now)?;
             if let Some(found) = ready(&mut state)? {
@@ -455,7 +456,7 @@ impl Report<'_> {
             self.at += LONG_WAIT - REPORT_AFTER;
         } else if now >= self.at {
             self.at = now + Duration::from_secs(3600);
-            if what.is_reported && !std::mem::replace(&mut state.told_of_threads, true) {
+            if what.is_reported && state.reported.must_tell_of_threads() {
                 let text = format!(
                     "a call has waited for {} s; since its calls come from several threads, a deadlock would not be noticed",
                     LONG_WAIT.as_secs()

@@ -8,7 +8,7 @@ use xmml_wire::frame::{Frame, FrameError};
 use xmml_wire::wakeup::{Interest, Ready};
 
 use crate::control::{ToCoordinator, ToInstance};
-use crate::runtime::rebinding::Changed;
+use crate::runtime::method_changes::Changed;
 
 use super::{IoThread, CONTROL};
 
@@ -118,12 +118,10 @@ impl IoThread {
                 }
             }
             ToInstance::Changed { request, method, problem } => {
-                if let Some(change) = state.changes.get_mut(&request) {
-                    *change = Some(Changed { method, problem });
-                }
+                state.changes.settle(request, Changed { method, problem });
             }
             ToInstance::Confirm { epoch } => {
-                let still = state.reported_waits.contains(&epoch);
+                let still = state.reported.lasts(epoch);
                 state.queue_control(&self.runtime.control, &ToCoordinator::Confirmed { epoch, still });
             }
             ToInstance::Enquire { number } => {

@@ -1,0 +1,45 @@
+//! What the holder of the state leaves to be done once it is released, since it takes time or another lock.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use xmml_wire::connection::Connection;
+
+use crate::control::ToCoordinator;
+
+/// Work for after the release of the state.
+#[derive(Default)]
+pub struct LeftToDo {
+    /// Connections with queued frames to be written; seldom more than one.
+    pub(super) to_flush: SmallVec<[Arc<Connection>; 2]>,
+    /// Connections that the I/O thread must read from now on.
+    pub(super) to_watch: Vec<Arc<Connection>>,
+    /// Messages to the coordinator.
+    pub(super) news: Vec<ToCoordinator>,
+}
+
+impl LeftToDo {
+    /// Has the frames that are queued on a connection written.
+    pub fn flush(&mut self, connection: &Arc<Connection>) {
+        if !self.to_flush.iter().any(|other| Arc::ptr_eq(other, connection)) {
+            self.to_flush.push(connection.clone());
+        }
+    }
+
+    /// Has the I/O thread read a connection.
+    pub fn watch(&mut self, connection: Arc<Connection>) {
+        self.to_watch.push(connection);
+    }
+
+    /// Has the coordinator told something.
+    pub fn tell(&mut self, news: ToCoordinator) {
+        self.news.push(news);
+    }
+
+    /// Takes all of it; `None`: there is nothing to do, as after most calls.
+    pub fn take(&mut self) -> Option<LeftToDo> {
+        let is_empty = self.to_flush.is_empty() && self.to_watch.is_empty() && self.news.is_empty();
+        (!is_empty).then(|| std::mem::take(self))
+    }
+}
