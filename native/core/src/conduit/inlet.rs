@@ -45,10 +45,7 @@ impl Inlet {
             }
             if let Some(message) = end.take() {
                 if self.chain.is_empty() {
-                    if self.ready.capacity() == 0 {
-                        self.ready.reserve_exact(1); // never more than one is here then
-                    }
-                    self.ready.push_back(message);
+                    self.put(message);
                 } else {
                     self.ready.extend(self.chain.apply(message)?);
                 }
@@ -71,6 +68,9 @@ impl Inlet {
 
     /// Has a message wait that was taken from an end without filters, before which nothing waits.
     pub fn put(&mut self, message: Message) {
+        if self.ready.capacity() == 0 {
+            self.ready.reserve_exact(1); // never more than one is here then
+        }
         self.ready.push_back(message);
     }
 

@@ -253,7 +253,8 @@ impl Instance {
         if declared.in_parts {
             return self.receive_parts(port, of, until);
         }
-        if let Some(message) = self.runtime_without_callbacks().and_then(|runtime| runtime.receive_short(end)) {
+        let runtime = self.runtime_without_callbacks();
+        if let Some(message) = runtime.and_then(|runtime| runtime.receive_short(end, until.is_none())) {
             self.account_for(declared, of, &message)?;
             return Ok(Received::Message(message));
         }
