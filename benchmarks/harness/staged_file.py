@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from xmml_executors.launch.site.program import bring_program, command_at
+from xmml_executors.launch.site.program import command_at, install_program
 from xmml_executors.launch.site.staging import STORE, Wanted, hash_files_in_thread, stage
 from xmml_sites.ssh import Transport
 
@@ -20,7 +20,7 @@ async def stage_file(transport: Transport, work: str, file: Path) -> None:
     """
     run = f"{work}/{_RUN}"
     await transport.mkdir(run)
-    await bring_program(transport, run, f"{work}/{STORE}", "python3")
+    await install_program(transport, run, f"{work}/{STORE}", "python3")
     await stage(transport, work, command_at(run), await hash_files_in_thread(file.parent, [Wanted(file.name)]))
 
 

@@ -71,7 +71,7 @@ def supervised(folder: Path, programs: int) -> tuple[float, float]:
                 before_s = processor_time(executor.supervisor_pid)
         own_s = processor_time(executor.supervisor_pid) - before_s
     finally:
-        executor.close(folder)
+        executor.close(folder, lambda report: None)
     return begins_s, own_s / programs
 
 
