@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -220,8 +221,9 @@ def write_program(path: Path, name: str, variables: Mapping[str, str], network: 
     """Write what starts an instance, in the network of a process."""
     settings = " ".join(f'{variable}="{value}"' for variable, value in variables.items())
     enter = "" if network is None else f"nsenter --net=/proc/{network}/ns/net"
-    program = f"{ENDS}/attacked_{'sender' if name == 'sender' else 'receiver'}.py {VALUES}"
-    path.write_text(f"#!/bin/sh\nexec env {settings} {enter} {sys.executable} {program}\n")
+    program = f"{ENDS}/attacked_{'sender' if name == 'sender' else 'receiver'}.py"
+    command = f"{shlex.quote(sys.executable)} {shlex.quote(program)} {VALUES}"
+    path.write_text(f"#!/bin/sh\nexec env {settings} {enter} {command}\n")
     path.chmod(0o755)
 
 
