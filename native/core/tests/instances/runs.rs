@@ -230,3 +230,30 @@ fn copies_are_addressed_one_by_one_or_all_at_once() {
         me.leave().unwrap();
     });
 }
+
+#[test]
+fn messages_of_two_conduits_on_one_connection_may_be_received_in_any_order() {
+    let model = Model::by("shm").submodel("a", "one:Oi two:Oi", 0).submodel("b", "one:S two:S", 0);
+    let free = |spec: &mut xmml_core::spec::InstanceSpec| spec.check_order = false;
+    let model = model.with("a", free).with("b", free).couple("a.one", "b.one").couple("a.two", "b.two");
+    let run = Run::of(model);
+    let (a, b) = (run.join("a"), run.join("b"));
+    a.reuse().unwrap();
+    b.reuse().unwrap();
+    for round in 0..300_i64 {
+        for port in ["one", "two"] {
+            send(&a, port, 2 * round);
+            send(&a, port, 2 * round + 1);
+        }
+        // What comes first goes the short way in one round, and stands behind messages of the other conduit in the next.
+        let (first, second) = if round % 2 == 0 { ("one", "two") } else { ("two", "one") };
+        for port in [first, second] {
+            assert_eq!(receive(&b, port), Some(2 * round), "{port}");
+            assert_eq!(receive(&b, port), Some(2 * round + 1), "{port}");
+        }
+    }
+    a.leave().unwrap();
+    assert_eq!(receive(&b, "one"), None);
+    assert_eq!(receive(&b, "two"), None);
+    b.leave().unwrap();
+}
