@@ -138,7 +138,7 @@ class AdoptedRun:
         if self._successor is not None:
             return self._successor.ended()
         state = run_state(self.folder)
-        if state in ("running", "waiting"):
+        if state in ("running", "waiting", "ending"):
             return None
         if state == "done":
             return Ended()

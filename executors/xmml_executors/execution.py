@@ -57,6 +57,7 @@ from xmml_executors.outcome import ExitStatus, Outcome, SiteError, not_all_back
 from xmml_executors.protocol import details
 from xmml_executors.query_server import QueryServer
 from xmml_executors.run_folder import RunFolder
+from xmml_executors.sites_progress import SitesProgress
 from xmml_executors.stop_signals import STOP_SIGNALS, StopRequests, has_input, stop_signals, take_stops
 
 #: What starts a process that instances share.
@@ -177,6 +178,7 @@ class _Execution:
         self.started = time.monotonic()
         self.refresh_at: float | None = None
         self.noted: dict[str, float] = {}
+        self.sites_progress = SitesProgress()
         self.show_progress_at = math.inf
         self.site_of = {instance.name: instance.site for instance in plan.instances}
         self.first_site = plan.jobs[0].site if plan.jobs else "local"
@@ -578,16 +580,20 @@ class _Execution:
         """What is reported while the run is closed: nothing of it changes what has become of the instances."""
         now = time.monotonic()
         with suppress(SiteError):  # a full disk is told by whoever collects
-            is_passing = isinstance(report, SiteProgress)
-            self.folder.event("site", site=self.first_site, text=report.text, is_passing=is_passing)
+            if isinstance(report, SiteProgress):
+                self.folder.event("site progress", site=report.site, doing=report.doing)
+            else:
+                self.folder.event("site", site=self.first_site, text=report.text)
             self.folder.flush()
         if isinstance(report, ResultsLeft):
             self.left.append(report)
-        if isinstance(report, SiteProgress):
-            if now < self.show_progress_at:
-                return
+        if not isinstance(report, SiteProgress):
+            self.watcher.notice(report.text, None)
+            return
+        self.sites_progress.update(report.site, report.doing)
+        if now >= self.show_progress_at and self.sites_progress:
             self.show_progress_at = now + PROGRESS_SHOWN_EVERY_S
-        self.watcher.notice(report.text, None)
+            self.watcher.notice(str(self.sites_progress), None)
 
     def on_process_report(self, report: protocol.SupervisorReport) -> None:
         """Something about a process that instances share; what it means for them is reported for each."""

@@ -107,9 +107,14 @@ class ResultsLeft:
 
 @dataclass(frozen=True)
 class SiteProgress:
-    """What goes on at a site while the run ends: noted for `xmml status` and `xmml cancel`, and shown now and then."""
+    """What goes on at a site while the run ends: noted for `xmml status` and `xmml cancel`, and shown now and then.
 
-    text: str
+    Attributes:
+        doing: empty as soon as nothing goes on there any more.
+    """
+
+    site: str
+    doing: str
 
 
 SiteReport = Acquired | LateComing | SiteNotice | SiteSuspected | SiteFailed | ResultsLeft | SiteProgress

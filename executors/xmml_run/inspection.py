@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,8 @@ class RunView:
     """A run seen from its folder.
 
     Attributes:
-        state: `waiting` while its jobs wait in queues, `running`, or the word of its exit status; `lost` if it ended
-            without a word (kill -9, loss of power).
+        state: `waiting` while its jobs wait in queues, `running`, `ending` while its results are fetched, or the word
+            of its exit status; `lost` if it ended without a word (kill -9, loss of power).
         instances: the numbers of each instance.
         conduits: how each conduit travels, and what has passed it.
         sites: of a run over sites that goes on or is lost, what was last told of each.
@@ -79,7 +79,7 @@ def read_run(folder: Path) -> RunView:
         last = events[-1]
         how = (last["status"], last["reason"] or "")
         return RunView(folder, *how, last["instances"], last["wall_s"], conduits, not_bound=not_bound)
-    sites = dict(event["text"].split(": ", 1) for event in events if event["what"] == "site" and ": " in event["text"])
+    sites = _last_words(events)
     live = ask(folder, {"ask": "status"})
     if live is not None:
         state = going(live["instances"], sites)
@@ -94,8 +94,25 @@ def read_run(folder: Path) -> RunView:
         is_stopping |= event["what"] == "stopping"
         if event["instance"] in rows:
             _update(rows[event["instance"]], event, is_stopping=is_stopping)
-    state = going(rows, sites) if is_owned(folder) else "lost"
+    if not is_owned(folder):
+        state = "lost"
+    elif any(event["what"] == "ending" for event in events):
+        state = "ending"
+    else:
+        state = going(rows, sites)
     return RunView(folder, state, "", rows, None, conduits, sites, not_bound)
+
+
+def _last_words(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return what was last told of each site about which something was told."""
+    sites: dict[str, str] = {}
+    for event in events:
+        if event["what"] == "site" and ": " in event["text"]:
+            site, text = event["text"].split(": ", 1)
+            sites[site] = text
+        elif event["what"] == "site progress":
+            sites[event["site"]] = event["doing"] or "nothing goes on there any more"
+    return sites
 
 
 def going(instances: Mapping[str, Mapping[str, Any]], sites: Mapping[str, str]) -> str:

@@ -98,7 +98,7 @@ def _plan_and_folder(path: Path, past: JournalContent) -> tuple[Plan, RunFolder]
     state = read_run(path).state
     if is_owned(path):
         raise UsageError(f"{path} is being launched by process {past.launcher[0]}; xmml status {path} says how it goes")
-    if state not in ("running", "waiting", "lost"):
+    if state not in ("running", "waiting", "ending", "lost"):
         left = f"; xmml cancel {path} removes what is left of it at {', '.join(past.unclean)}" if past.unclean else ""
         raise UsageError(f"{path} has ended ({state}), and only a run whose xmml-run was killed can be resumed{left}")
     try:

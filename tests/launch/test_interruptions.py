@@ -74,22 +74,24 @@ def test_cancel_stops_a_run_that_goes_on(sites: Sites) -> None:
 
 
 def test_cancel_waits_while_results_come_and_tells_how_much_has_come(sites: Sites) -> None:
-    mesh = 'open("mesh.bin", "wb").truncate(250 * 2**20)'
+    mesh = 'import os; open("part", "wb").truncate(250 * 2**20); os.rename("part", "mesh.bin")'
     going = sites.launch(sites.write_model(answers=f"{mesh}; {WAIT}"))
     sites.await_event("joined", 2)
     wait_until(lambda: [*sites.servers["beta"].home.rglob("mesh.bin")], "there is no result")
     cancelling = sites.start("xmml", "cancel", str(sites.run_folder))
 
-    def giving() -> list[int]:
-        return [pid for pid, line in sites.servers["beta"].processes().items() if "site" in line and "results" in line]
+    def giving() -> set[int]:
+        return {pid for pid, line in sites.servers["beta"].processes().items() if "site" in line and "results" in line}
 
     wait_until(giving, "no results come")
-    stopped = giving()
-    for pid in stopped:
-        os.kill(pid, signal.SIGSTOP)
+    stopped: set[int] = set()
+    while new := giving() - stopped:  # one that was seen may have started another before it was stopped
+        for pid in new:
+            os.kill(pid, signal.SIGSTOP)
+        stopped |= new
     assert cancelling.stderr is not None
     assert any("beta: fetching results" in line for line in cancelling.stderr)
-    sites.do("xmml", "status", str(sites.run_folder)).check(0, "beta: fetching results, ")
+    sites.do("xmml", "status", str(sites.run_folder)).check(0, ": ending", "beta: fetching results, ")
     for pid in stopped:
         os.kill(pid, signal.SIGCONT)
     sites.end(cancelling).check(0, "nothing is left")

@@ -114,10 +114,14 @@ class Teardown:
             )
             self._report(ResultsLeft(text, self._is_interrupted))
         if not answers:
+            self._report(SiteProgress(site.name, ""))
             return
-        self._report(SiteProgress(f"{site.name}: removing what the run has there"))
-        async with asyncio.timeout(CLEAN_WITHIN_S):
-            await site.clean(site.job_ids, keeps_folder=bool(why))
+        self._report(SiteProgress(site.name, "removing what the run has there"))
+        try:
+            async with asyncio.timeout(CLEAN_WITHIN_S):
+                await site.clean(site.job_ids, keeps_folder=bool(why))
+        finally:
+            self._report(SiteProgress(site.name, ""))
 
     async def _fetch(self, site: RunSite) -> tuple[str, bool]:
         """Fetch the results of a site; return why some are left there, if so, and whether the site answers."""
@@ -188,7 +192,7 @@ class Arrived:
         while True:
             if self._has_moved:
                 amount = f", {self._arrived_b / 1e6:,.1f} of {self._total_b / 1e6:,.1f} MB" if self._total_b else ""
-                self._report(SiteProgress(f"{self._site}: fetching results{amount}"))
+                self._report(SiteProgress(self._site, f"fetching results{amount}"))
             self._has_moved = False
             await asyncio.sleep(NOTED_EVERY_S)
 

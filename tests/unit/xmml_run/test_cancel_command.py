@@ -38,10 +38,9 @@ class EndingRun:
     def __init__(self, folder: Path, process: subprocess.Popen[str]) -> None:
         self.folder, self._process = folder, process
 
-    def note(self, text: str, *, is_passing: bool = False) -> None:
+    def note(self, what: str, **details: str) -> None:
         assert self._process.stdin is not None
-        event = {"what": "site", "instance": None, "text": text, "is_passing": is_passing}
-        self._process.stdin.write(json.dumps(event) + "\n")
+        self._process.stdin.write(json.dumps({"what": what, "instance": None, **details}) + "\n")
         self._process.stdin.flush()
 
     def end(self) -> None:
@@ -62,7 +61,7 @@ def ending(tmp_path: Path) -> Iterator[EndingRun]:
         process.kill()
 
 
-def test_cancel_waits_as_long_as_the_run_notes_what_goes_on_and_tells_it(
+def test_cancel_waits_as_long_as_the_run_notes_what_goes_on_and_tells_it_of_every_site(
     ending: EndingRun, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(cancel, "SILENT_S", 5.0)
@@ -71,9 +70,12 @@ def test_cancel_waits_as_long_as_the_run_notes_what_goes_on_and_tells_it(
     def fetch_results() -> None:
         until = time.monotonic() + 2 * cancel.SILENT_S
         while time.monotonic() < until:
-            ending.note("alpha: fetching results, 1.0 of 9.0 MB", is_passing=True)
+            ending.note("site progress", site="alpha", doing="fetching results, 1.0 of 9.0 MB")
+            ending.note("site progress", site="beta", doing="removing what the run has there")
+            ending.note("site progress", site="gamma", doing="fetching results")
+            ending.note("site progress", site="gamma", doing="")
             time.sleep(0.1)
-        ending.note("alpha: something that people should know")
+        ending.note("site", text="alpha: something that people should know")
         ending.end()
 
     fetching = threading.Thread(target=fetch_results)
@@ -83,7 +85,7 @@ def test_cancel_waits_as_long_as_the_run_notes_what_goes_on_and_tells_it(
     told = capsys.readouterr()
     assert (status, told.out) == (0, f"{ending.folder.name}: nothing is left of it\n")
     lines = told.err.splitlines()
-    passing = "xmml cancel: alpha: fetching results, 1.0 of 9.0 MB"
+    passing = "xmml cancel: alpha: fetching results, 1.0 of 9.0 MB; beta: removing what the run has there"
     assert set(lines) == {passing, "xmml cancel: alpha: something that people should know"}
     assert lines.count(passing) <= 2 * cancel.SILENT_S / cancel.TOLD_EVERY_S
 
@@ -109,7 +111,7 @@ def test_ctrl_c_ends_the_waiting_of_cancel_and_says_what_goes_on(ending: EndingR
         reading.start()
 
         def is_told() -> bool:
-            ending.note("alpha: a notice")
+            ending.note("site", text="alpha: a notice")
             return bool(said)
 
         wait_until(is_told, "it does not wait")

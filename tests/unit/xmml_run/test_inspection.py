@@ -71,6 +71,22 @@ def test_an_instance_that_ends_while_its_run_is_stopped_has_not_failed(tmp_path:
         assert read_run(tmp_path).instances["a"]["state"] == "stopped"
 
 
+def test_a_run_whose_instances_are_gone_and_whose_results_are_on_their_way_is_ending(tmp_path: Path) -> None:
+    write_run(
+        tmp_path,
+        {"what": "joined", "host": "here"},
+        {"what": "left", "conduits": []},
+        {"what": "ending", "instance": None},
+        {"what": "site progress", "instance": None, "site": "alpha", "doing": "fetching results"},
+        {"what": "site progress", "instance": None, "site": "beta", "doing": "fetching results"},
+        {"what": "site progress", "instance": None, "site": "beta", "doing": ""},
+    )
+    with own(tmp_path):
+        view = read_run(tmp_path)
+    assert (view.state, view.instances["a"]["state"]) == ("ending", "left")
+    assert view.sites == {"alpha": "fetching results", "beta": "nothing goes on there any more"}
+
+
 def test_a_run_that_was_killed_is_lost(tmp_path: Path) -> None:
     write_run(tmp_path, {"what": "joined", "host": "here"})
     assert read_run(tmp_path).state == "lost"

@@ -161,7 +161,7 @@ def test_each_piece_of_a_result_that_comes_is_a_sign_of_life(
     assert result.fetch() == NotFetched([], [], 0, [])
     assert result.here.read_bytes() == result.content
     assert len(signs) >= PIECES
-    assert SiteProgress("there: fetching results") in result.told
+    assert SiteProgress("there", "fetching results") in result.told
 
 
 def test_it_is_noted_now_and_then_how_much_has_come_as_long_as_something_comes(
@@ -182,15 +182,15 @@ def test_it_is_noted_now_and_then_how_much_has_come_as_long_as_something_comes(
     async def fetch() -> None:
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        arrived = Arrived("there", lambda report: told.append((round(loop.time() - begun), report.text)))
+        arrived = Arrived("there", lambda report: told.append((round(loop.time() - begun), report.doing)))
         await teardown.fetch_results(*others, arrived)
 
     monkeypatch.setattr(teardown, "_fetch_once", arriving)
     skipping_clock.run(fetch())
     assert told == [
-        (0, "there: fetching results, 0.0 of 30.0 MB"),
-        (5, "there: fetching results, 10.0 of 30.0 MB"),
-        (10, "there: fetching results, 20.0 of 30.0 MB"),
+        (0, "fetching results, 0.0 of 30.0 MB"),
+        (5, "fetching results, 10.0 of 30.0 MB"),
+        (10, "fetching results, 20.0 of 30.0 MB"),
     ]
 
 
