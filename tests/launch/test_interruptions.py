@@ -83,20 +83,21 @@ def test_cancel_waits_while_results_come_and_tells_how_much_has_come(sites: Site
     def giving() -> set[int]:
         return {pid for pid, line in sites.servers["beta"].processes().items() if "site" in line and "results" in line}
 
-    wait_until(giving, "no results come")
+    work = sites.run_folder / "instances/answers/work"
+    wait_until((work / ".mesh.bin.xmml-part").exists, "no results come")
     stopped: set[int] = set()
     while new := giving() - stopped:  # one that was seen may have started another before it was stopped
         for pid in new:
             os.kill(pid, signal.SIGSTOP)
         stopped |= new
     assert cancelling.stderr is not None
-    assert any("beta: fetching results" in line for line in cancelling.stderr)
+    assert any("beta: fetching results, " in line for line in cancelling.stderr)
     sites.do("xmml", "status", str(sites.run_folder)).check(0, ": ending", "beta: fetching results, ")
     for pid in stopped:
         os.kill(pid, signal.SIGCONT)
     sites.end(cancelling).check(0, "nothing is left")
     sites.end(going).check(130)
-    assert (sites.run_folder / "instances/answers/work/mesh.bin").stat().st_size == 250 * 2**20
+    assert (work / "mesh.bin").stat().st_size == 250 * 2**20
     assert sites.left_behind() == []
 
 
