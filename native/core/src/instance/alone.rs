@@ -61,7 +61,7 @@ impl Alone {
         spec.conduits = conduits;
         let mut state = State::new(&spec, &[])?;
         for (end, list) in lists.into_iter().enumerate() {
-            state.receiving[end].preload(list);
+            state.conduits.receiving[end].preload(list);
         }
         let outputs = keys.iter().map(|key| (key.clone(), Vec::new())).collect();
         Ok((spec, Alone { state: Mutex::new(state), keys, outputs: Mutex::new(outputs) }))

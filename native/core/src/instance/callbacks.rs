@@ -15,7 +15,7 @@ use xmml_wire::message::Message;
 use crate::conduit::inlet::Next;
 use crate::runtime::handles::FromHolders;
 use crate::runtime::state::State;
-use crate::runtime::wait::WaitFor;
+use crate::runtime::wait::{wait, WaitFor};
 use crate::runtime::Runtime;
 
 use super::{Backend, Instance};
@@ -196,7 +196,7 @@ impl Instance {
         ready: impl FnMut(&mut State) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
         match &self.backend {
-            Backend::Run { runtime } => runtime.wait(what, until, ready),
+            Backend::Run { runtime } => wait(runtime, what, until, ready),
             Backend::Alone(alone) => alone.wait(until, ready),
         }
     }
@@ -324,7 +324,7 @@ fn next_message<T>(state: &mut State, listeners: &[Listener], next: &mut usize) 
             },
         };
         all_ended = false;
-        if let Some(message) = end.and_then(|end| state.inlets[end].hand_out()) {
+        if let Some(message) = end.and_then(|end| state.conduits.inlets[end].hand_out()) {
             *next = place + 1;
             return Ok(Some(Found::Call(listener.clone(), message)));
         }

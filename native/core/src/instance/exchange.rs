@@ -10,6 +10,7 @@ use xmml_wire::message::Message;
 
 use crate::conduit::inlet::Next;
 use crate::conduit::Room;
+use crate::runtime::short;
 use crate::runtime::state::State;
 use crate::runtime::wait::WaitFor;
 use crate::spec::{Kind, Operator};
@@ -86,14 +87,16 @@ impl Instance {
 
     /// Whether one of these ends keeps what it sends until the receiver has it.
     fn is_kept_for_one_of(&self, ends: &[usize]) -> bool {
-        self.with_state(|state| ends.iter().any(|end| state.sending[*end].keeps()))
+        self.with_state(|state| ends.iter().any(|end| state.conduits.sending[*end].keeps()))
     }
 
     /// From which size on a payload for these ends is written once and shown to all; `None`: it goes to one, or none of them reads it
     /// where it is.
     fn shares_from(&self, ends: &[usize]) -> Option<usize> {
         self.with_state(|state| {
-            let connections = ends.iter().filter_map(|end| state.links[state.sending[*end].link].connection.as_ref());
+            let connections = ends
+                .iter()
+                .filter_map(|end| state.connections.links[state.conduits.sending[*end].link].connection.as_ref());
             connections.map(|connection| connection.lends_from()).min().filter(|from| *from < usize::MAX)
         })
     }
@@ -118,7 +121,7 @@ impl Instance {
             messages
         };
         // A filter that lets nothing through has taken the message all the same.
-        let mut delivered = self.with_state(|state| !state.sending[end].is_gone());
+        let mut delivered = self.with_state(|state| !state.conduits.sending[end].is_gone());
         for message in &messages {
             delivered = self.transmit(&port.name, end, message)?;
         }
@@ -128,7 +131,7 @@ impl Instance {
     /// A message that may stay here after the send has returned.
     fn owned(&self, message: &Message) -> Result<Message> {
         let data = match &self.backend {
-            Backend::Run { runtime } => message.data.clone().owned(&runtime.pool),
+            Backend::Run { runtime } => message.data.clone().owned(&runtime.memory.pool),
             Backend::Alone(_) => message.data.clone().owned(&BufferPool::new()),
         };
         Ok(Message { data: data.map_err(no_memory)?, ..*message })
@@ -139,7 +142,7 @@ impl Instance {
         if let Backend::Run { runtime } = &self.backend {
             // An end that a handle has made is none of the model.
             let (_, copy, checksum) = self.outgoing.get(end).copied().unwrap_or_default();
-            if checksum.is_none() && runtime.send_short(end, copy, message) {
+            if checksum.is_none() && short::send(runtime, end, copy, message) {
                 return Ok(true);
             }
         }
@@ -164,7 +167,7 @@ impl Instance {
         runtime.note_caller();
         let (id, copy, checksum) = match self.outgoing.get(end) {
             Some(outgoing) => *outgoing,
-            None => (runtime.state().sending[end].spec.id, None, None),
+            None => (runtime.state().conduits.sending[end].spec.id, None, None),
         };
         let encoded = match once {
             None => encode(id, copy, message)?,
@@ -177,42 +180,42 @@ impl Instance {
         };
         let bytes = encoded.frame_len();
         let mut encoded = Some(encoded);
-        let mut try_to_send = |state: &mut State| match state.sending[end].room(bytes) {
+        let mut try_to_send = |state: &mut State| match state.conduits.sending[end].room(bytes) {
             Room::Full => Ok(None),
             Room::Gone => {
-                state.sending[end].drop_message();
+                state.conduits.sending[end].drop_message();
                 Ok(Some(false))
             }
             Room::Free => {
                 let Some(frame) = &mut encoded else { return Ok(Some(true)) };
-                frame.number(state.sending[end].next_sequence());
+                frame.number(state.conduits.sending[end].next_sequence());
                 if state.write_at_once(end, frame) {
                     encoded = None;
                     return Ok(Some(true));
                 }
                 let Some(frame) = encoded.take().map(EncodedMessage::in_few_pieces) else { return Ok(Some(true)) };
-                let frame = match state.sending[end].keeps() {
+                let frame = match state.conduits.sending[end].keeps() {
                     true => {
                         let lends_later = state.may_lend_later(end);
-                        frame.owned_by(|piece| runtime.copy_to_keep(piece, lends_later)).map_err(no_memory)?
+                        frame.owned_by(|piece| runtime.memory.copy_to_keep(piece, lends_later)).map_err(no_memory)?
                     }
                     false => frame,
                 };
-                if let Some(now) = state.sending[end].send(frame.into(), bytes) {
-                    state.queue_on_link(end, now);
+                if let Some(now) = state.conduits.sending[end].send(frame.into(), bytes) {
+                    state.routing().queue_on_link(end, now);
                 }
                 Ok(Some(true))
             }
         };
         let (goes_back, mut sent, receipts) = {
             let mut state = runtime.state();
-            let sending = &mut state.sending[end];
+            let sending = &mut state.conduits.sending[end];
             let goes_back = message.timestamp < sending.last_timestamp;
             sending.last_timestamp = sending.last_timestamp.max(message.timestamp);
             let link = sending.may_have_receipts().then_some(sending.link);
-            let receipts = link.and_then(|link| state.links[link].connection.clone());
+            let receipts = link.and_then(|link| state.connections.links[link].connection.clone());
             // Receipts are looked for before, so that they do not pile up; without any to come, this is all there is to do.
-            let may_go = receipts.is_none() && state.over.is_none();
+            let may_go = receipts.is_none() && state.standing.over.is_none();
             let sent = if may_go { try_to_send(&mut state)? } else { None };
             (goes_back, sent, receipts)
         };
@@ -254,16 +257,16 @@ impl Instance {
             return self.receive_parts(port, of, until);
         }
         let runtime = self.runtime_without_callbacks();
-        if let Some(message) = runtime.and_then(|runtime| runtime.receive_short(end, until.is_none())) {
+        if let Some(message) = runtime.and_then(|runtime| short::receive(runtime, end, until.is_none())) {
             self.account_for(declared, of, &message)?;
             return Ok(Received::Message(message));
         }
         let mut has_filters = false;
         let received = self.wait(&WaitFor::messages(&[end]), until, |state| {
-            has_filters = state.inlets[end].has_filters();
+            has_filters = state.conduits.inlets[end].has_filters();
             let next = state.look(end)?;
             Ok(match next {
-                Next::Message => state.inlets[end].hand_out().map(Received::Message),
+                Next::Message => state.conduits.inlets[end].hand_out().map(Received::Message),
                 Next::Ended => Some(Received::Ended),
                 Next::Nothing => None,
             })

@@ -9,7 +9,7 @@ use xmml_wire::methods::{self, Table};
 use crate::control::ToCoordinator;
 use crate::handle::Handle;
 use crate::runtime::handles::FromHolders;
-use crate::runtime::wait::WaitFor;
+use crate::runtime::wait::{wait, WaitFor};
 use crate::runtime::Runtime;
 use crate::spec::Direction;
 use crate::team;
@@ -65,7 +65,8 @@ impl Instance {
         if is_first {
             runtime.tell(&ToCoordinator::HandsOut);
         }
-        Handle::new(&runtime.run, self.model_name(), port, number, table).sealed(&runtime.run, runtime.secret())
+        Handle::new(&runtime.identity.run, self.model_name(), port, number, table)
+            .sealed(&runtime.identity.run, &runtime.identity.secret)
     }
 
     /// The entries of the own table for these methods, in this order.
@@ -90,7 +91,7 @@ impl Instance {
     /// [`Error::Usage`] if it is no handle of a port of this instance.
     pub fn revoke(&self, handle: &[u8]) -> Result<()> {
         let Backend::Run { runtime } = &self.backend else { return Handle::read(handle).map(|_| ()) };
-        let handle = Handle::verified(handle, &runtime.run, runtime.secret())?;
+        let handle = Handle::verified(handle, &runtime.identity.run, &runtime.identity.secret)?;
         if handle.instance != self.model_name() {
             let problem = format!("{} can only revoke its own handles; this is {handle}", self.model_name());
             return Err(Error::Usage { problem });
@@ -123,11 +124,11 @@ impl Instance {
         drop(self.program()?);
         let Backend::Run { runtime } = &self.backend else { return Handle::read(handle).map(|_| 0) };
         // The coordinator looks again; what cannot be right need not go there.
-        Handle::verified(handle, &runtime.run, runtime.secret())?;
+        Handle::verified(handle, &runtime.identity.run, &runtime.identity.secret)?;
         let request = runtime.state().open.request(port).ok_or_else(|| self.not_open(port, Direction::Out))?;
         runtime.tell(&ToCoordinator::Open { request, port: port.to_owned(), handle: handle.to_vec() });
         let until = Instant::now() + OPENING_LIMIT;
-        let answer = runtime.wait(&WaitFor::default(), Some(until), |state| Ok(state.open.answer_to(request)));
+        let answer = wait(runtime, &WaitFor::default(), Some(until), |state| Ok(state.open.answer_to(request)));
         runtime.state().open.forget(request);
         match answer? {
             Some(Ok(slot)) => Ok(slot),
@@ -148,8 +149,8 @@ impl Instance {
         let Backend::Run { runtime } = &self.backend else { return Ok(()) };
         let mut state = runtime.state();
         for end in state.open.empty_slots(port, slot) {
-            if let Some(frame) = state.sending[end].end() {
-                state.queue_on_link(end, frame);
+            if let Some(frame) = state.conduits.sending[end].end() {
+                state.routing().queue_on_link(end, frame);
             }
         }
         Ok(())
@@ -206,7 +207,7 @@ impl Instance {
         let input = input.ok_or_else(|| self.not_open(&port.name, Direction::In))?;
         let received = self.wait(&WaitFor::holders(input), until, |state| {
             Ok(match state.look_at_holders(input)? {
-                FromHolders::Message(end) => state.inlets[end].hand_out().map(Received::Message),
+                FromHolders::Message(end) => state.conduits.inlets[end].hand_out().map(Received::Message),
                 FromHolders::Ended => Some(Received::Ended),
                 FromHolders::Nothing => None,
                 FromHolders::NoHandles => return Err(self.without_handles(&port.name)),

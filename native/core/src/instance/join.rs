@@ -18,11 +18,12 @@ use xmml_wire::wakeup::{poll_readable, poll_writable, Polled};
 
 use crate::control::{Again, ToCoordinator, ToInstance};
 use crate::coordinator::CoordinatorAddress;
+use crate::runtime::control_channel::control_frame;
 use crate::runtime::control_channel::ControlChannel;
+use crate::runtime::identity::Identity;
 use crate::runtime::io_thread::doors;
 use crate::runtime::io_thread::rejoining::{control_connection, Rejoining};
 use crate::runtime::io_thread::{self, Commands, Door};
-use crate::runtime::reports::control_frame;
 use crate::runtime::state::State;
 use crate::runtime::Runtime;
 use crate::spec::{Direction, InstanceSpec};
@@ -73,8 +74,8 @@ pub fn join(options: &JoinOptions) -> Result<Joined> {
     let state = State::new(&spec, &allowed)?;
     let ports = Ports::new(&spec, &state);
     let (commands, watch) = Commands::new()?;
-    let runtime = Arc::new(Runtime::new(name, run, secret, control, commands, state));
-    let doors = open_doors(&spec, &allowed, &runtime.party()?)?;
+    let runtime = Arc::new(Runtime::new(Identity { name, run, secret }, control, commands, state));
+    let doors = open_doors(&spec, &allowed, &runtime.identity.party()?)?;
     if doors.is_empty() && is_kept {
         // The coordinator knows by this that the welcome has come, and takes nobody else for this process any more.
         let connection = runtime.control.connection();

@@ -3,13 +3,12 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use xmml_wire::connection::Outgoing;
 use xmml_wire::error::Result;
 
 use crate::control::ToCoordinator;
 use crate::filters::Chain;
 use crate::runtime::state::State;
-use crate::runtime::wait::WaitFor;
+use crate::runtime::wait::{wait, WaitFor};
 use crate::runtime::{Read, Runtime};
 
 use super::{Backend, Instance};
@@ -33,7 +32,7 @@ impl Instance {
     pub fn fail(&self, text: &str) {
         match &self.backend {
             Backend::Run { runtime } => {
-                runtime.tell(&runtime.progress());
+                runtime.tell(&runtime.progress_report());
                 runtime.tell(&ToCoordinator::Failed { text: text.to_owned() });
             }
             Backend::Alone(_) => eprintln!("failed: {text}"),
@@ -75,7 +74,7 @@ impl Instance {
             }
             program.outlets[end].end_of_run()?
         };
-        let port = self.with_state(|state| state.sending[end].spec.sender_port.clone());
+        let port = self.with_state(|state| state.conduits.sending[end].spec.sender_port.clone());
         for message in &messages {
             self.transmit(&port, end, message)?;
         }
@@ -84,7 +83,7 @@ impl Instance {
 
     fn say_goodbye(&self, runtime: &Runtime) -> Result<()> {
         // Memory takes messages for a receiver that is gone; a socket would not.
-        let connections: Vec<_> = runtime.state().links.iter().filter_map(|link| link.connection.clone()).collect();
+        let connections: Vec<_> = runtime.state().connections.outbound().cloned().collect();
         for connection in connections.iter().filter(|connection| connection.is_memory()) {
             // A bell that nobody has heard lies before the end of the socket, and is taken alone; receipts may lie before the end, too.
             connection.woken();
@@ -94,50 +93,50 @@ impl Instance {
         let all: Vec<usize> = {
             let mut state = runtime.state();
             // First the senders, so that none of them waits for room that will never come.
-            for end in 0..state.receiving.len() {
-                if !state.receiving[end].has_everything() {
-                    let gone: Outgoing = state.receiving[end].gone().into();
-                    if let Some(connection) = state.answers_by(end) {
-                        state.queue(&connection, gone);
+            for end in 0..state.conduits.receiving.len() {
+                if !state.conduits.receiving[end].has_everything() {
+                    let State { conduits, connections, left, .. } = &mut *state;
+                    if let Some(connection) = connections.answers_by(&conduits.receiving[end]) {
+                        left.queue(connection, conduits.receiving[end].gone().into());
                     }
                 }
             }
             // What it sent to itself and did not take, nobody will take any more.
-            for end in 0..state.receiving.len() {
-                if state.receiving[end].spec.sender == self.name() && !state.receiving[end].has_everything() {
-                    let (conduit, taken) = (state.receiving[end].spec.id, state.receiving[end].taken);
-                    if let Some(own) = state.sending_end(conduit) {
-                        state.sending[own].receiver_gone(taken);
+            for end in 0..state.conduits.receiving.len() {
+                if state.conduits.receiving[end].spec.sender == self.name()
+                    && !state.conduits.receiving[end].has_everything()
+                {
+                    let (conduit, taken) = (state.conduits.receiving[end].spec.id, state.conduits.receiving[end].taken);
+                    if let Some(own) = state.conduits.sending_end(conduit) {
+                        state.conduits.sending[own].receiver_gone(taken);
                     }
                 }
             }
-            for end in 0..state.sending.len() {
-                if let Some(now) = state.sending[end].end() {
-                    state.queue_on_link(end, now);
-                }
+            for end in 0..state.conduits.sending.len() {
+                state.routing().end(end);
             }
-            (0..state.sending.len()).collect()
+            (0..state.conduits.sending.len()).collect()
         };
         let what = WaitFor { sending: all.into(), ..WaitFor::default() };
-        runtime.wait(&what, None, |state| {
-            let flushed = state.sending.iter().all(|end| end.is_flushed() || end.is_unused());
-            Ok((flushed && state.connections_are_flushed()).then_some(()))
+        wait(runtime, &what, None, |state| {
+            let flushed = state.conduits.sending.iter().all(|end| end.is_flushed() || end.is_unused());
+            Ok((flushed && state.connections.are_flushed()).then_some(()))
         })?;
-        runtime.tell(&runtime.progress());
+        runtime.tell(&runtime.progress_report());
         let (runs, conduits) = {
             let runs = self.program_even_after_leaving().sequence.runs();
-            (runs, runtime.state().totals())
+            (runs, runtime.state().conduits.totals())
         };
-        runtime.tell(&ToCoordinator::Leaving { runs, conduits, waited_s: runtime.waited().as_secs_f64() });
+        runtime.tell(&ToCoordinator::Leaving { runs, conduits, waited_s: runtime.progress.waited().as_secs_f64() });
         // Without an answer the messages are delivered all the same; the executor sees the exit.
         let is_answered = |state: &mut State| {
-            let is_in_vain = state.coordinator_lost.as_ref().is_some_and(|lost| lost.for_good);
-            Ok((state.farewell || is_in_vain).then_some(()))
+            let is_in_vain = state.standing.coordinator_lost.as_ref().is_some_and(|lost| lost.for_good);
+            Ok((state.standing.farewell || is_in_vain).then_some(()))
         };
         // Where a connection may break and be made again, the answer may come by the next one.
         let latest = Instant::now() + LATEST_FAREWELL;
-        while let Ok(None) = runtime.wait(&WaitFor::default(), Some(Instant::now() + FAREWELL_LIMIT), is_answered) {
-            let is_hopeless = !runtime.control.is_kept() && runtime.state().coordinator_lost.is_none();
+        while let Ok(None) = wait(runtime, &WaitFor::default(), Some(Instant::now() + FAREWELL_LIMIT), is_answered) {
+            let is_hopeless = !runtime.control.is_kept() && runtime.state().standing.coordinator_lost.is_none();
             if is_hopeless || Instant::now() > latest {
                 break;
             }
@@ -173,12 +172,7 @@ impl Instance {
         runtime.commands.end();
         runtime.attention.fetch_add(1, Ordering::Release);
         let state = runtime.state();
-        for connection in state.inbound.values().flatten() {
-            connection.close();
-        }
-        for connection in state.links.iter().filter_map(|link| link.connection.as_ref()).chain(&state.retired) {
-            connection.close();
-        }
+        state.connections.close();
         runtime.control.close();
     }
 

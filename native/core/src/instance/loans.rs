@@ -55,7 +55,7 @@ impl Instance {
         // Also an array without elements has an address of its own.
         let bytes = bytes.max(1);
         let arena = match &self.backend {
-            Backend::Run { runtime } => runtime.arena.clone(),
+            Backend::Run { runtime } => runtime.memory.arena.clone(),
             Backend::Alone(_) => Arena::new(),
         };
         let buffer = arena.take(bytes).or_else(|_| BufferPool::new().take(bytes)).map_err(no_memory)?.freeze();
@@ -124,7 +124,7 @@ impl Instance {
             let shared = match buffer.owner::<ArenaBlock>() {
                 Some(_) => buffer,
                 None if buffer.len() < from => return buffer,
-                None => match runtime.arena.copy_of(std::slice::from_ref(&buffer)) {
+                None => match runtime.memory.arena.copy_of(std::slice::from_ref(&buffer)) {
                     Ok(copy) => copy,
                     Err(_) => return buffer, // then each gets a copy of its own
                 },

@@ -8,7 +8,8 @@ use xmml_wire::methods::{self, MethodReport};
 use crate::control::ToCoordinator;
 use crate::runtime::link::connect_limit;
 use crate::runtime::state::State;
-use crate::runtime::wait::WaitFor;
+use crate::runtime::traffic::method_report;
+use crate::runtime::wait::{wait, WaitFor};
 
 use super::ports::Port;
 use super::{Backend, Instance};
@@ -23,7 +24,9 @@ impl Instance {
         let now = Instant::now();
         Ok(self.with_state(|state| {
             let ends = self.ends_now(port, state);
-            ends.into_iter().map(|end| state.method_report(port.direction, end, now)).collect()
+            ends.into_iter()
+                .map(|end| method_report(&mut state.conduits, &state.connections.links, port.direction, end, now))
+                .collect()
         }))
     }
 
@@ -50,7 +53,8 @@ impl Instance {
         let requests: Vec<(u64, u32)> = {
             let mut state = runtime.state();
             let ends = self.ends_now(declared, &state);
-            let ids: Vec<u32> = ends.into_iter().map(|end| state.conduit_at(declared.direction, end).id).collect();
+            let ids: Vec<u32> =
+                ends.into_iter().map(|end| state.conduits.spec_at(declared.direction, end).id).collect();
             ids.into_iter().map(|conduit| (state.changes.request(), conduit)).collect()
         };
         for (request, conduit) in &requests {
@@ -58,7 +62,7 @@ impl Instance {
         }
         let limit = connect_limit() + CHANGE_SLACK;
         let until = Instant::now() + limit;
-        let settled = runtime.wait(&WaitFor::default(), Some(until), |state| {
+        let settled = wait(runtime, &WaitFor::default(), Some(until), |state| {
             Ok(requests.iter().all(|(request, _)| state.changes.is_settled(*request)).then_some(()))
         });
         let mut state = runtime.state();

@@ -29,6 +29,7 @@ use xmml_wire::message::Message;
 
 use crate::conduit::inlet::Next;
 use crate::filters::{self, Chain};
+use crate::runtime::short;
 use crate::runtime::state::{Position, State};
 use crate::runtime::wait::WaitFor;
 use crate::runtime::Runtime;
@@ -250,7 +251,7 @@ impl Instance {
     /// messages.
     fn wait_for_initial(&self, initial: &[usize], own: &[usize]) -> Result<(bool, Option<f64>)> {
         if let ([end], []) = (initial, own) {
-            self.runtime_without_callbacks().into_iter().for_each(|runtime| runtime.await_short(*end));
+            self.runtime_without_callbacks().into_iter().for_each(|runtime| short::prepare(runtime, *end));
         }
         let mut what = WaitFor::messages(initial);
         what.receiving.extend_from_slice(own);
@@ -258,7 +259,7 @@ impl Instance {
         let mut has_filters = false;
         let found = self.wait(&what, None, |state| {
             let (mut waiting, mut ended) = (SmallVec::<[usize; 4]>::new(), SmallVec::<[usize; 4]>::new());
-            has_filters = what.receiving.iter().any(|end| state.inlets[*end].has_filters());
+            has_filters = what.receiving.iter().any(|end| state.conduits.inlets[*end].has_filters());
             for end in initial {
                 match state.look(*end)? {
                     Next::Message => waiting.push(*end),
@@ -278,7 +279,7 @@ impl Instance {
                         return Ok(None);
                     }
                 }
-                let stamps = initial.iter().filter_map(|end| state.inlets[*end].waiting_timestamp());
+                let stamps = initial.iter().filter_map(|end| state.conduits.inlets[*end].waiting_timestamp());
                 return Ok(Some((true, stamps.reduce(f64::max))));
             }
             Ok((ended.len() == initial.len()).then_some((false, None)))
@@ -291,7 +292,7 @@ impl Instance {
 
     fn uneven_ends(&self, state: &State, ended: &[usize], waiting: &[usize]) -> String {
         let name = |end: &usize| {
-            let conduit = &state.receiving[*end].spec;
+            let conduit = &state.conduits.receiving[*end].spec;
             format!("{} (from {})", conduit.receiver_port, conduit.sender)
         };
         format!(
@@ -342,12 +343,12 @@ impl Instance {
         let (peer, received) = match self.ports.sender(port, of) {
             Ok((declared, _)) if self.has_holders(declared).is_some() => self.with_state(|state| {
                 let ends = state.open.all_ends(port);
-                let handed = ends.iter().map(|end| state.inlets[*end].handed).sum();
+                let handed = ends.iter().map(|end| state.conduits.inlets[*end].handed).sum();
                 ("everyone who had a handle of it".to_owned(), handed)
             }),
-            Ok((_, Some(end))) => {
-                self.with_state(|state| (state.receiving[end].spec.sender.clone(), state.inlets[end].handed))
-            }
+            Ok((_, Some(end))) => self.with_state(|state| {
+                (state.conduits.receiving[end].spec.sender.clone(), state.conduits.inlets[end].handed)
+            }),
             _ => ("the sender".to_owned(), 0),
         };
         Error::Ended { instance: self.spec.name.clone(), port: port.to_owned(), peer, received }
@@ -446,8 +447,8 @@ impl Instance {
 
     /// Passes on what the filters of these receiving ends have to say.
     fn tell_warnings_of(&self, receiving: &[usize]) {
-        let warnings: Vec<String> =
-            self.with_state(|state| receiving.iter().flat_map(|end| state.inlets[*end].take_warnings()).collect());
+        let warnings: Vec<String> = self
+            .with_state(|state| receiving.iter().flat_map(|end| state.conduits.inlets[*end].take_warnings()).collect());
         warnings.iter().for_each(|warning| self.warn(warning));
     }
 

@@ -171,7 +171,7 @@ impl Instance {
 
     fn pool(&self) -> BufferPool {
         match &self.backend {
-            Backend::Run { runtime } => runtime.pool.clone(),
+            Backend::Run { runtime } => runtime.memory.pool.clone(),
             Backend::Alone(_) => BufferPool::new(),
         }
     }
@@ -180,7 +180,7 @@ impl Instance {
     pub(super) fn part_of(&self, spread: &Option<Spread>, end: usize, message: &Message) -> Result<Option<Message>> {
         let Some(spread) = spread else { return Ok(None) };
         let wanted = self.with_state(|state| {
-            state.sending[end].spec.parts.as_ref().map(|parts| {
+            state.conduits.sending[end].spec.parts.as_ref().map(|parts| {
                 let needed = parts.receiver.dimensions();
                 (
                     needed,
@@ -190,7 +190,7 @@ impl Instance {
         });
         let Some((needed, wanted)) = wanted else { return Ok(None) };
         let Some(wanted) = wanted else {
-            let name = self.with_state(|state| state.sending[end].spec.name.clone());
+            let name = self.with_state(|state| state.conduits.sending[end].spec.name.clone());
             let problem = format!(
                 "{name}: the receiver cuts {needed} dimensions (run:decomp), but this array has {}",
                 spread.whole.len()
@@ -210,7 +210,7 @@ impl Instance {
                 found.push(state.look(*end)?);
             }
             if found.iter().all(|next| *next == Next::Message) {
-                return Ok(Some(ends.iter().filter_map(|end| state.inlets[*end].hand_out()).collect()));
+                return Ok(Some(ends.iter().filter_map(|end| state.conduits.inlets[*end].hand_out()).collect()));
             }
             if found.iter().all(|next| *next == Next::Ended) {
                 return Ok(Some(Vec::new()));
@@ -237,7 +237,7 @@ impl Instance {
     fn uneven_parts(&self, state: &State, port: &str, ends: &[usize], found: &[Next]) -> Error {
         let named = |wanted: Next| -> String {
             let ends = ends.iter().zip(found).filter(|(_, next)| **next == wanted);
-            ends.map(|(end, _)| state.receiving[*end].spec.sender.clone()).collect::<Vec<_>>().join(", ")
+            ends.map(|(end, _)| state.conduits.receiving[*end].spec.sender.clone()).collect::<Vec<_>>().join(", ")
         };
         let problem = format!(
             "a message came from {} only, while {} ended; all ranks of the sender must send equally often",
@@ -265,7 +265,7 @@ impl Instance {
                 return Err(format!("an array of {own} dimensions, but the model cuts {needed} of them (run:decomp)"));
             }
             let expected = self.with_state(|state| {
-                let sides = state.receiving[*end].spec.parts.as_ref()?;
+                let sides = state.conduits.receiving[*end].spec.parts.as_ref()?;
                 (sides.sender.dimensions() <= own).then(|| sides.sender.block(sides.sender_rank, &part.whole))
             });
             let held = decomposition.block(rank, &part.whole);

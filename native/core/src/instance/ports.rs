@@ -93,8 +93,8 @@ impl Ports {
         };
         ports.sorted.sort_by(|one, other| one.name.cmp(&other.name));
         for conduit in &spec.conduits {
-            let sending = (state.sending_end(conduit.id), &conduit.sender_port, conduit.receiver_copy);
-            let receiving = (state.receiving_end(conduit.id), &conduit.receiver_port, conduit.sender_copy);
+            let sending = (state.conduits.sending_end(conduit.id), &conduit.sender_port, conduit.receiver_copy);
+            let receiving = (state.conduits.receiving_end(conduit.id), &conduit.receiver_port, conduit.sender_copy);
             for (end, port, copy) in [sending, receiving] {
                 if let (Some(end), Some(port)) = (end, ports.find_mut(port)) {
                     port.ends.push((copy, end));

@@ -3,12 +3,11 @@
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use xmml_wire::connection::{Connection, Outgoing};
+use xmml_wire::frame::encode_control;
 use xmml_wire::lock::lock;
 
 use crate::control::conversation::Conversation;
 use crate::control::ToCoordinator;
-
-use super::reports::control_frame;
 
 /// See the module. Its lock is taken after that of the state, and before that of a writer.
 pub struct ControlChannel {
@@ -118,4 +117,9 @@ impl ControlChannel {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         lock(&self.inner)
     }
+}
+
+/// The frame that carries a message to the coordinator.
+pub fn control_frame(message: &ToCoordinator) -> Outgoing {
+    encode_control(&message.encode()).into()
 }

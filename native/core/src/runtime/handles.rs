@@ -5,18 +5,18 @@
 //! port has ended when all its handles are over and all conduits that they made have ended.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use xmml_wire::connection::Connection;
 use xmml_wire::error::Result;
 use xmml_wire::methods::{Place, Table};
 
 use crate::conduit::inlet::Next;
-use crate::conduit::{Inlet, ReceivingEnd, SendingEnd};
+use crate::conduit::{ReceivingEnd, SendingEnd};
 use crate::filters::Chain;
 use crate::spec::{ConduitSpec, Direction, InstanceSpec};
 
-use super::state::State;
+use super::conduits::Conduits;
+use super::connections::Connections;
+use super::routing::Routing;
 
 /// A handle that was made here.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ struct OpenOut {
 /// What became of a request to open a handle; `None`: not known yet.
 type Answer = Option<std::result::Result<u32, String>>;
 
-/// See the module.
+/// The open ports of an instance, the handles that it has made, and those that it opens.
 #[derive(Debug, Default)]
 pub struct OpenPorts {
     inputs: Vec<OpenIn>,
@@ -193,14 +193,19 @@ impl OpenPorts {
     pub fn is_opening(&self) -> bool {
         !self.requests.is_empty()
     }
-}
 
-impl State {
     /// Somebody opens the handle with this number: the conduit ends here from now on. An error says why not.
-    pub fn admit_holder(&mut self, me: &str, number: u32, conduit: ConduitSpec) -> std::result::Result<(), String> {
+    pub fn admit_holder(
+        &mut self,
+        me: &str,
+        number: u32,
+        conduit: ConduitSpec,
+        conduits: &mut Conduits,
+        connections: &Connections,
+    ) -> std::result::Result<(), String> {
         let port = format!("{me}.{}", conduit.receiver_port);
-        let input = self.open.input(&conduit.receiver_port).filter(|_| conduit.receiver == me);
-        let given = self.open.given.get_mut(number as usize).filter(|given| Some(given.port) == input);
+        let input = self.input(&conduit.receiver_port).filter(|_| conduit.receiver == me);
+        let given = self.given.get_mut(number as usize).filter(|given| Some(given.port) == input);
         let (Some(input), Some(given)) = (input, given) else {
             return Err(format!("{port} has not made a handle with number {number}"));
         };
@@ -215,16 +220,10 @@ impl State {
         }
         let chain = Chain::build(&conduit.receiver_filters, &conduit.name).map_err(|error| error.to_string())?;
         given.opened += 1;
-        let end = self.receiving.len();
-        self.open.inputs[input].ends.push(end);
-        self.by_id.entry(conduit.id).or_default().receiving = Some(end);
         let mut receiving = ReceivingEnd::new(conduit);
         // By a connection that is there already, the sender begins without another word.
-        receiving.method =
-            self.inbound.get(&receiving.spec.sender).and_then(|list| list.last()).map(|last| last.method);
-        self.receiving.push(receiving);
-        self.inlets.push(Inlet::new(chain));
-        self.waiters.wake(None);
+        receiving.method = connections.inbound_from(&receiving.spec.sender).last().map(|last| last.method);
+        self.inputs[input].ends.push(conduits.add_receiving(receiving, chain));
         Ok(())
     }
 
@@ -236,99 +235,77 @@ impl State {
         opened: std::result::Result<(ConduitSpec, bool), String>,
         table: Option<&Table>,
         here: &Place,
+        mut routing: Routing,
     ) -> Option<usize> {
-        let output = self.open.requests.get(&request).map(|(output, _)| *output);
+        let output = self.requests.get(&request).map(|(output, _)| *output);
         let (answer, dial) = match (opened, output) {
             (Err(problem), _) => (Err(problem), None),
             (Ok((conduit, is_gone)), output) => {
-                let allowed = match self.open.methods.is_empty() {
-                    true => conduit.methods.clone(),
-                    false => self.open.methods.clone(),
-                };
-                let link = self.link_to(&conduit.receiver, &allowed, conduit.traffic_class, conduit.protection());
-                let end = self.sending.len();
-                self.by_id.entry(conduit.id).or_default().sending = Some(end);
-                self.sending.push(SendingEnd::fresh(conduit, link));
-                self.links[link].conduits.push(end);
+                let allowed = if self.methods.is_empty() { &conduit.methods } else { &self.methods };
+                let (class, protection) = (conduit.traffic_class, conduit.protection());
+                let link = routing.connections.link_to(&conduit.receiver, allowed, class, protection);
+                let end = routing.conduits.add_sending(SendingEnd::fresh(conduit, link));
+                let its_link = &mut routing.connections.links[link];
+                its_link.conduits.push(end);
                 let dial = match (is_gone, table) {
                     (true, _) => {
-                        self.sending[end].receiver_gone(0);
+                        routing.conduits.sending[end].receiver_gone(0);
                         false
                     }
-                    (false, Some(table)) => {
-                        self.links[link].learn(table, here) || self.links[link].wake(Some(table), here)
-                    }
+                    (false, Some(table)) => its_link.learn(table, here) || its_link.wake(Some(table), here),
                     (false, None) => false,
                 };
-                if let Some(connection) = self.links[link].connection.clone().filter(|_| self.links[link].is_admitted())
-                {
+                if let Some(connection) = its_link.connection.clone().filter(|_| its_link.is_admitted()) {
                     // Of a conduit on which nothing was sent, nothing can be acknowledged wrongly.
-                    let _ = self.begin_opened(link, &connection);
+                    let _ = routing.begin_fresh(link, &connection);
                 }
                 let slot = match output {
                     Some(output) => {
-                        let slots = &mut self.open.outputs[output].slots;
+                        let slots = &mut self.outputs[output].slots;
                         slots.push(Some(end));
                         slots.len() as u32 - 1
                     }
                     None => {
                         // Whoever wanted it has given up waiting: the conduit ends at once.
-                        if let Some(frame) = self.sending[end].end() {
-                            self.queue_on_link(end, frame);
-                        }
+                        routing.end(end);
                         0
                     }
                 };
                 (Ok(slot), dial.then_some(link))
             }
         };
-        if let Some((_, place)) = self.open.requests.get_mut(&request) {
+        if let Some((_, place)) = self.requests.get_mut(&request) {
             *place = Some(answer);
         }
-        self.waiters.wake(None);
         dial
     }
 
-    /// The receiver takes what comes by this connection: conduits that were made by handles begin. It has nothing of them.
-    pub(super) fn begin_opened(
+    /// What an open in port has for the program, if `look` says what a receiving end has. Those who send have their turns.
+    pub fn look_at_holders(
         &mut self,
-        link: usize,
-        connection: &Arc<Connection>,
-    ) -> std::result::Result<(), String> {
-        let fresh: Vec<usize> =
-            self.links[link].conduits.iter().copied().filter(|end| self.sending[*end].is_fresh).collect();
-        for end in fresh {
-            for frame in self.sending[end].flow_from(0, connection.breaks)? {
-                self.queue(connection, frame);
-            }
-        }
-        Ok(())
-    }
-
-    /// What an open in port has for the program. Those who send have their turns.
-    pub fn look_at_holders(&mut self, input: usize) -> Result<FromHolders> {
-        let ends = self.open.inputs[input].ends.len();
-        let first = self.open.inputs[input].next;
+        input: usize,
+        mut look: impl FnMut(usize) -> Result<Next>,
+    ) -> Result<FromHolders> {
+        let OpenIn { ends, next, .. } = &mut self.inputs[input];
+        let first = *next;
         let mut all_ended = true;
-        for turn in 0..ends {
-            let place = (first + turn) % ends;
-            let end = self.open.inputs[input].ends[place];
-            match self.look(end)? {
+        for turn in 0..ends.len() {
+            let place = (first + turn) % ends.len();
+            match look(ends[place])? {
                 Next::Message => {
-                    self.open.inputs[input].next = place + 1;
-                    return Ok(FromHolders::Message(end));
+                    *next = place + 1;
+                    return Ok(FromHolders::Message(ends[place]));
                 }
                 Next::Nothing => all_ended = false,
                 Next::Ended => {}
             }
         }
-        let OpenPorts { given, is_alone, .. } = &self.open;
-        let mut given = given.iter().filter(|given| given.port == input).peekable();
+        let mut given = self.given.iter().filter(|given| given.port == input).peekable();
         if given.peek().is_none() {
             return Ok(FromHolders::NoHandles);
         }
         let is_over =
-            |given: &Given| given.is_revoked || *is_alone || (given.holders > 0 && given.opened >= given.holders);
+            |given: &Given| given.is_revoked || self.is_alone || (given.holders > 0 && given.opened >= given.holders);
         Ok(if all_ended && given.all(is_over) { FromHolders::Ended } else { FromHolders::Nothing })
     }
 }

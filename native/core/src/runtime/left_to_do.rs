@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use xmml_wire::connection::Connection;
+use xmml_wire::connection::{Connection, Outgoing};
 
 use crate::control::ToCoordinator;
+
+use super::control_channel::ControlChannel;
 
 /// Work for after the release of the state.
 #[derive(Default)]
@@ -20,10 +22,23 @@ pub struct LeftToDo {
 }
 
 impl LeftToDo {
+    /// Queues a frame on a connection, and has it written.
+    pub fn queue(&mut self, connection: &Arc<Connection>, frame: Outgoing) {
+        connection.writer().push(frame);
+        self.flush(connection);
+    }
+
     /// Has the frames that are queued on a connection written.
     pub fn flush(&mut self, connection: &Arc<Connection>) {
         if !self.to_flush.iter().any(|other| Arc::ptr_eq(other, connection)) {
             self.to_flush.push(connection.clone());
+        }
+    }
+
+    /// Queues a message to the coordinator, in order with what else is said to it.
+    pub fn say(&mut self, control: &ControlChannel, message: &ToCoordinator) {
+        if let Some(connection) = control.say(message) {
+            self.flush(&connection);
         }
     }
 

@@ -5,41 +5,47 @@
 //!
 //! Order of locks: the reader of a connection, the state, the writer of a connection.
 
+mod callers;
+pub mod conduits;
+pub mod connections;
 pub mod control_channel;
 pub mod handles;
+pub mod identity;
 pub mod io_thread;
 mod left_to_do;
 pub mod link;
+mod memory;
 mod method_changes;
-pub mod rebinding;
-pub mod reports;
+mod progress;
+mod reported_waits;
+pub mod routing;
 pub mod short;
 pub mod spin;
+pub mod standing;
 pub mod state;
 pub mod traffic;
 pub mod wait;
 mod waiters;
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use xmml_wire::buffer::{Buffer, BufferPool, OutOfMemory};
 use xmml_wire::connection::{Connection, Looked};
-use xmml_wire::error::{explained, Error, Result};
+use xmml_wire::error::{explained, Error};
 use xmml_wire::frame::{FrameError, Limits};
-use xmml_wire::handshake::Party;
 use xmml_wire::lock::lock;
-use xmml_wire::methods::shm::stream::LENT_FROM;
 use xmml_wire::methods::Place;
-use xmml_wire::shared_memory::arena::Arena;
 
 use crate::control::ToCoordinator;
 
+use self::callers::Callers;
 use self::control_channel::ControlChannel;
+use self::identity::Identity;
 use self::io_thread::{Command, Commands};
 use self::left_to_do::LeftToDo;
+use self::memory::Memory;
+use self::progress::Progress;
 use self::spin::Spin;
 use self::state::{Position, State};
 use self::waiters::Flag;
@@ -55,36 +61,26 @@ pub type InterruptCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Shared by an instance and its I/O thread.
 pub struct Runtime {
-    /// Name of the instance.
-    pub name: String,
-    /// Name of the run.
-    pub run: String,
+    /// Who the instance is.
+    pub identity: Identity,
     /// Where this process runs.
     pub here: Place,
     /// Where payloads are kept.
-    pub pool: BufferPool,
-    /// Where payloads are written that other processes read.
-    pub arena: Arena,
+    pub memory: Memory,
     /// What is said to the coordinator.
     pub control: ControlChannel,
     /// For the I/O thread.
     pub commands: Commands,
     /// Whether callers should look again and again before they sleep.
     pub spin: Spin,
-    /// How long calls have waited for others so far [ns].
-    waited_ns: AtomicU64,
+    /// How far the program is.
+    pub progress: Progress,
     /// Changes whenever something happens that a spinning caller must look at.
     pub attention: AtomicU64,
-    secret: Vec<u8>,
+    /// The threads that make calls.
+    callers: Callers,
     state: Mutex<State>,
     interrupt: Mutex<Option<InterruptCheck>>,
-    progress_armed: AtomicBool,
-    /// The thread that made the first call; 0 before it.
-    first_caller: AtomicU64,
-    /// Calls have come from other threads too.
-    has_several_callers: AtomicBool,
-    /// Run, iteration, and the bits of the model time; each may be read between two writes of the others.
-    position: [AtomicU64; 3],
     next_token: AtomicU64,
 }
 
@@ -127,32 +123,19 @@ impl Drop for Locked<'_> {
 
 impl Runtime {
     /// The runtime of an instance that has joined.
-    pub fn new(
-        name: String,
-        run: String,
-        secret: Vec<u8>,
-        control: ControlChannel,
-        commands: Commands,
-        state: State,
-    ) -> Runtime {
+    pub fn new(identity: Identity, control: ControlChannel, commands: Commands, state: State) -> Runtime {
         Runtime {
-            name,
-            run,
+            identity,
             here: Place::here(),
-            pool: BufferPool::new(),
-            arena: Arena::new(),
+            memory: Memory::new(),
             control,
             commands,
             spin: Spin::new(),
-            waited_ns: AtomicU64::new(0),
+            progress: Progress::default(),
             attention: AtomicU64::new(0),
-            secret,
+            callers: Callers::default(),
             state: Mutex::new(state),
             interrupt: Mutex::new(None),
-            progress_armed: AtomicBool::new(false),
-            first_caller: AtomicU64::new(0),
-            has_several_callers: AtomicBool::new(false),
-            position: Default::default(),
             next_token: AtomicU64::new(io_thread::FIRST_FREE_TOKEN),
         }
     }
@@ -160,16 +143,6 @@ impl Runtime {
     /// Locks the state.
     pub fn state(&self) -> Locked<'_> {
         Locked { runtime: self, guard: Some(lock(&self.state)) }
-    }
-
-    /// What this process brings into a handshake.
-    pub fn party(&self) -> Result<Party> {
-        Party::new(&self.secret, &self.run, &self.name)
-    }
-
-    /// The run's secret.
-    pub fn secret(&self) -> &[u8] {
-        &self.secret
     }
 
     /// A token nobody else has.
@@ -186,7 +159,7 @@ impl Runtime {
         peer: String,
         stream: Box<dyn xmml_wire::methods::Stream>,
     ) -> Arc<Connection> {
-        Arc::new(Connection::new(token, method, breaks, peer, stream, self.pool.clone(), Limits::default()))
+        Arc::new(Connection::new(token, method, breaks, peer, stream, self.memory.pool.clone(), Limits::default()))
     }
 
     /// Sets the check that may end waits.
@@ -300,9 +273,9 @@ impl Runtime {
         if !connection.breaks || *faults >= FAULTS_IN_A_ROW {
             let problem = format!("what it sent cannot be taken in: {problem}");
             let error = Error::Protocol { peer: connection.peer.clone(), problem };
-            if state.over.is_none() {
-                state.queue_control(&self.control, &ToCoordinator::Failed { text: error.to_string() });
-                state.over = Some(error);
+            if state.standing.over.is_none() {
+                state.left.say(&self.control, &ToCoordinator::Failed { text: error.to_string() });
+                state.standing.over = Some(error);
             }
         }
         drop(state);
@@ -314,7 +287,8 @@ impl Runtime {
         let problem = match error {
             FrameError::Damaged { conduit, sequence } => {
                 let state = self.state();
-                let name = state.receiving_end(*conduit).map(|end| state.receiving[end].spec.name.clone());
+                let name =
+                    state.conduits.receiving_end(*conduit).map(|end| state.conduits.receiving[end].spec.name.clone());
                 drop(state);
                 let name = name.unwrap_or_else(|| format!("conduit {conduit}"));
                 format!("{name}: message {sequence} was changed on its way: its checksum does not fit")
@@ -336,31 +310,7 @@ impl Runtime {
         connection.close();
         connection.writer().clear();
         let mut state = self.state();
-        let mut connect_again = None;
-        for index in 0..state.links.len() {
-            let is_its = state.links[index].connection.as_ref().is_some_and(|own| Arc::ptr_eq(own, connection));
-            if is_its {
-                for end in state.links[index].conduits.clone() {
-                    state.sending[end].hold();
-                }
-                let far = state.arrived_by(index);
-                if state.links[index].lost(connection.breaks, reason, far, &self.here) {
-                    connect_again = Some(index);
-                }
-            }
-        }
-        state.retired.retain(|other| !Arc::ptr_eq(other, connection));
-        state.receiving.iter_mut().for_each(|end| end.comes_by_no_more(connection));
-        let inbound = |state: &State| state.inbound.get(&connection.peer).map_or(0, Vec::len);
-        let before = inbound(&state);
-        if before > 0 {
-            state.let_go(connection);
-        }
-        if before > 0 && inbound(&state) == 0 {
-            for end in state.receiving.iter_mut().filter(|end| end.spec.sender == connection.peer) {
-                end.lost.get_or_insert_with(|| (Instant::now(), reason.to_owned()));
-            }
-        }
+        let connect_again = state.connection_lost(connection, reason, &self.here);
         self.attract_attention(&state);
         drop(state);
         self.commands.give(Command::Forget(connection.clone()));
@@ -369,82 +319,42 @@ impl Runtime {
         }
     }
 
-    /// A copy of what has to wait here. If a connection through memory may come, it waits where that will lend it from (or there is no
-    /// room there).
-    pub fn copy_to_keep(&self, piece: &Buffer, lends_later: bool) -> std::result::Result<Buffer, OutOfMemory> {
-        if lends_later && piece.len() >= LENT_FROM {
-            if let Ok(copy) = self.arena.copy_of(std::slice::from_ref(piece)) {
-                return Ok(copy);
-            }
-        }
-        self.pool.copy_of(piece)
-    }
-
     /// Notes which thread makes a call. From the second one on, a wait says nothing about the instance: another thread may go on.
+    #[inline]
     pub fn note_caller(&self) {
-        let me = thread_number();
-        let first = self.first_caller.load(Ordering::Relaxed);
-        if first == me {
-            return;
-        }
-        let is_first = first == 0
-            && self
-                .first_caller
-                .compare_exchange(0, me, Ordering::AcqRel, Ordering::Acquire)
-                .unwrap_or_else(|other| other)
-                == 0;
-        if !is_first && !self.has_several_callers.swap(true, Ordering::AcqRel) {
+        if self.callers.note() {
             self.state().waiters.wake(None); // so that a wait that was reported is withdrawn
         }
     }
 
-    /// Whether calls have come from more than one thread.
-    pub fn has_several_callers(&self) -> bool {
-        self.has_several_callers.load(Ordering::Acquire)
-    }
-
-    /// Writes down where the program is; cheap enough for every message.
+    /// Notes where the program is, and has the I/O thread report it soon.
     pub fn note_position(&self, position: Position) {
-        let values = [position.run, position.iteration, position.time.to_bits()];
-        self.position.iter().zip(values).for_each(|(place, value)| place.store(value, Ordering::Relaxed));
-        self.arm_progress();
-    }
-
-    /// Where the program was last seen.
-    pub fn position(&self) -> Position {
-        let [run, iteration, time] = &self.position;
-        Position {
-            run: run.load(Ordering::Relaxed),
-            iteration: iteration.load(Ordering::Relaxed),
-            time: f64::from_bits(time.load(Ordering::Relaxed)),
-        }
-    }
-
-    /// Has the I/O thread report progress soon, unless it will anyway.
-    fn arm_progress(&self) {
-        if !self.progress_armed.load(Ordering::Acquire) && !self.progress_armed.swap(true, Ordering::AcqRel) {
+        if self.progress.note(position) {
             self.commands.give(Command::Progress);
         }
     }
 
-    /// The I/O thread has reported.
-    pub fn progress_reported(&self) {
-        self.progress_armed.store(false, Ordering::Release);
-    }
-}
-
-/// A number that no other thread of this process has, from 1.
-fn thread_number() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    thread_local! {
-        static NUMBER: Cell<u64> = const { Cell::new(0) };
-    }
-    NUMBER.with(|number| {
-        if number.get() == 0 {
-            number.set(NEXT.fetch_add(1, Ordering::Relaxed));
+    /// How far the instance is.
+    pub fn progress_report(&self) -> ToCoordinator {
+        let counters = self.state().conduits.counters(self.progress.position());
+        ToCoordinator::Progress {
+            run: counters.position.run,
+            iteration: counters.position.iteration,
+            time: counters.position.time,
+            messages_sent: counters.messages_sent,
+            bytes_sent: counters.bytes_sent,
+            messages_received: counters.messages_received,
+            bytes_received: counters.bytes_received,
         }
-        number.get()
-    })
+    }
+
+    /// Tells the coordinator something. If the connection to it is lost, it hears that when there is another one; if there will be none,
+    /// nobody does.
+    pub fn tell(&self, message: &ToCoordinator) {
+        if let Some(connection) = self.control.say(message) {
+            self.flush(&connection);
+        }
+    }
 }
 
 /// What reading a connection found.

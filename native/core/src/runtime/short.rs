@@ -24,122 +24,119 @@ const GLANCES: u32 = 320;
 /// Between two looks at whether something else has happened, and two pauses that leave the processor's other thread some room.
 const GLANCES_AT_A_TIME: u32 = 8;
 
-impl State {
-    /// Sends a short message past all queues; false: it must go the general way (it is none that [`ShortMessage`] can encode, or cannot
-    /// be written at once). An error names the connection in which receipts may wait, which are to be looked for first, so that they do
-    /// not pile up.
-    fn write_short(
-        &mut self,
-        sending: usize,
-        copy: Option<u32>,
-        message: &Message,
-        has_looked: bool,
-    ) -> std::result::Result<bool, Arc<Connection>> {
-        let end = &mut self.sending[sending];
-        let Some(connection) = self.links[end.link].connection.as_ref() else { return Ok(false) };
-        let Some(memory) = connection.memory() else { return Ok(false) };
-        // People are told of a time that goes back.
-        if end.keeps() || self.over.is_some() || message.timestamp < end.last_timestamp {
-            return Ok(false);
-        }
-        if !has_looked && end.may_have_receipts() {
-            return Err(connection.clone());
-        }
-        let Some(short) = ShortMessage::encode(end.spec.id, end.next_sequence(), copy, message) else {
-            return Ok(false);
-        };
-        let bytes = short.frame_len();
-        let is_written = short.payload().len() < memory.lends_from()
-            && end.room(bytes) == Room::Free
-            && connection.writer().write_at_once(short.front(), short.payload(), memory);
-        if is_written {
-            end.last_timestamp = end.last_timestamp.max(message.timestamp);
-            end.count(bytes);
-        }
-        Ok(is_written)
-    }
-
-    /// The connection by which the next message of a receiving end may come the short way.
-    fn short_way(&self, end: usize) -> Option<&Arc<Connection>> {
-        let inlet = &self.inlets[end];
-        if self.over.is_some() || inlet.has_filters() || inlet.is_ready() {
-            return None;
-        }
-        self.receiving[end].straight_way().filter(|connection| connection.is_memory())
-    }
-
-    /// Takes a message that has come the short way; `None`: it is for another conduit, or not the next one.
-    fn take_short(&mut self, end: usize, frame: MessageFrame) -> Option<Message> {
-        let receiving = &mut self.receiving[end];
-        if frame.conduit != receiving.spec.id || !receiving.take_straight(frame.sequence, frame.frame_len) {
-            return None;
-        }
-        if !self.faults.is_empty() {
-            self.faults.remove(&receiving.spec.sender);
-        }
-        self.return_receipt(end, false);
-        Some(frame.message)
-    }
+/// Sends a message the short way, if it can go that.
+pub fn send(runtime: &Runtime, end: usize, copy: Option<u32>, message: &Message) -> bool {
+    runtime.note_caller();
+    let written = write(&mut runtime.state(), end, copy, message, false);
+    written.unwrap_or_else(|receipts| {
+        runtime.read(&receipts);
+        write(&mut runtime.state(), end, copy, message, true).unwrap_or(false)
+    })
 }
 
-impl Runtime {
-    /// Sends a message the short way, if it can go that.
-    pub fn send_short(&self, end: usize, copy: Option<u32>, message: &Message) -> bool {
-        self.note_caller();
-        let written = self.state().write_short(end, copy, message, false);
-        written.unwrap_or_else(|receipts| {
-            self.read(&receipts);
-            self.state().write_short(end, copy, message, true).unwrap_or(false)
-        })
+/// Writes a short message past all queues; false: it must go the general way (it is none that [`ShortMessage`] can encode, or cannot be
+/// written at once). An error names the connection in which receipts may wait, which are to be looked for first, so that they do not pile
+/// up.
+fn write(
+    state: &mut State,
+    sending: usize,
+    copy: Option<u32>,
+    message: &Message,
+    has_looked: bool,
+) -> Result<bool, Arc<Connection>> {
+    let end = &mut state.conduits.sending[sending];
+    let Some(connection) = state.connections.links[end.link].connection.as_ref() else { return Ok(false) };
+    let Some(memory) = connection.memory() else { return Ok(false) };
+    // People are told of a time that goes back.
+    if end.keeps() || state.standing.over.is_some() || message.timestamp < end.last_timestamp {
+        return Ok(false);
     }
-
-    /// The next message of a receiving end, if it comes the short way, now or (if the caller has time) in a moment.
-    #[inline]
-    pub fn receive_short(&self, end: usize, has_time: bool) -> Option<Message> {
-        self.take_short(end, has_time, |state, message| {
-            state.inlets[end].handed += 1;
-            message
-        })
+    if !has_looked && end.may_have_receipts() {
+        return Err(connection.clone());
     }
-
-    /// Has the next message of a receiving end wait for the program, if it comes the short way, now or in a moment.
-    pub fn await_short(&self, end: usize) {
-        self.take_short(end, true, |state, message| state.inlets[end].put(message));
+    let Some(short) = ShortMessage::encode(end.spec.id, end.next_sequence(), copy, message) else {
+        return Ok(false);
+    };
+    let bytes = short.frame_len();
+    let is_written = short.payload().len() < memory.lends_from()
+        && end.room(bytes) == Room::Free
+        && connection.writer().write_at_once(short.front(), short.payload(), memory);
+    if is_written {
+        end.last_timestamp = end.last_timestamp.max(message.timestamp);
+        end.count(bytes);
     }
+    Ok(is_written)
+}
 
-    #[inline]
-    fn take_short<R>(&self, end: usize, has_time: bool, then: impl FnOnce(&mut State, Message) -> R) -> Option<R> {
-        self.note_caller();
-        let seen = self.attention.load(Ordering::Acquire);
-        let connection = self.state().short_way(end)?.clone();
-        let glance = connection.memory()?.glance()?;
-        let comes = glance.has_news() || (has_time && self.spin.is_worth_a_glance() && self.watch(glance, seen));
-        if !comes {
-            return None;
+/// The next message of a receiving end, if it comes the short way, now or (if the caller has time) in a moment.
+#[inline]
+pub fn receive(runtime: &Runtime, end: usize, has_time: bool) -> Option<Message> {
+    take(runtime, end, has_time, |state, message| {
+        state.conduits.inlets[end].handed += 1;
+        message
+    })
+}
+
+/// Has the next message of a receiving end wait for the program, if it comes the short way, now or in a moment.
+pub fn prepare(runtime: &Runtime, end: usize) {
+    take(runtime, end, true, |state, message| state.conduits.inlets[end].put(message));
+}
+
+/// Takes the next message of a receiving end, if it comes the short way, and hands it to `then` before anybody else sees the state.
+#[inline]
+fn take<R>(runtime: &Runtime, end: usize, has_time: bool, then: impl FnOnce(&mut State, Message) -> R) -> Option<R> {
+    runtime.note_caller();
+    let seen = runtime.attention.load(Ordering::Acquire);
+    let connection = comes_by(&runtime.state(), end)?.clone();
+    let glance = connection.memory()?.glance()?;
+    let comes = glance.has_news() || (has_time && runtime.spin.is_worth_a_glance() && watch(runtime, glance, seen));
+    if !comes {
+        return None;
+    }
+    let (taken, left_to_do) = connection.take_short(|frame| {
+        let mut state = runtime.state();
+        let message = accept(&mut state, end, frame)?;
+        Some((then(&mut state, message), state.release()))
+    })?;
+    left_to_do.into_iter().for_each(|left: LeftToDo| runtime.finish(left));
+    Some(taken)
+}
+
+/// The connection by which the next message of a receiving end may come the short way.
+fn comes_by(state: &State, end: usize) -> Option<&Arc<Connection>> {
+    let inlet = &state.conduits.inlets[end];
+    if state.standing.over.is_some() || inlet.has_filters() || inlet.is_ready() {
+        return None;
+    }
+    state.conduits.receiving[end].straight_way().filter(|connection| connection.is_memory())
+}
+
+/// Accepts a message that has come the short way; `None`: it is for another conduit, or not the next one.
+fn accept(state: &mut State, end: usize, frame: MessageFrame) -> Option<Message> {
+    let receiving = &mut state.conduits.receiving[end];
+    if frame.conduit != receiving.spec.id || !receiving.take_straight(frame.sequence, frame.frame_len) {
+        return None;
+    }
+    if !state.faults.is_empty() {
+        state.faults.remove(&receiving.spec.sender);
+    }
+    state.return_receipt(end, false);
+    Some(frame.message)
+}
+
+/// Whether something comes in a moment, before anything else happens.
+#[inline]
+fn watch(runtime: &Runtime, glance: &Glance, seen: u64) -> bool {
+    for count in 1..=GLANCES {
+        if glance.has_news() {
+            return true;
         }
-        let (taken, left_to_do) = connection.take_short(|frame| {
-            let mut state = self.state();
-            let message = state.take_short(end, frame)?;
-            Some((then(&mut state, message), state.release()))
-        })?;
-        left_to_do.into_iter().for_each(|left: LeftToDo| self.finish(left));
-        Some(taken)
-    }
-
-    /// Whether something comes in a moment, before anything else happens.
-    #[inline]
-    fn watch(&self, glance: &Glance, seen: u64) -> bool {
-        for count in 1..=GLANCES {
-            if glance.has_news() {
-                return true;
+        if count % GLANCES_AT_A_TIME == 0 {
+            if runtime.attention.load(Ordering::Acquire) != seen {
+                return false;
             }
-            if count % GLANCES_AT_A_TIME == 0 {
-                if self.attention.load(Ordering::Acquire) != seen {
-                    return false;
-                }
-                std::hint::spin_loop();
-            }
+            std::hint::spin_loop();
         }
-        false
     }
+    false
 }

@@ -90,8 +90,8 @@ impl WaitFor {
 
     /// What to tell the coordinator.
     fn waits(&self, state: &State) -> Vec<Wait> {
-        let sending = self.sending.iter().map(|end| (state.sending[*end].spec.id, WaitKind::Send));
-        let receiving = self.receiving.iter().map(|end| (state.receiving[*end].spec.id, WaitKind::Receive));
+        let sending = self.sending.iter().map(|end| (state.conduits.sending[*end].spec.id, WaitKind::Send));
+        let receiving = self.receiving.iter().map(|end| (state.conduits.receiving[*end].spec.id, WaitKind::Receive));
         let holders = self.open.first().map(|_| (0, WaitKind::Holders));
         sending.chain(receiving).chain(holders).map(|(conduit, kind)| Wait { conduit, kind }).collect()
     }
@@ -110,17 +110,14 @@ impl WaitFor {
         };
         for end in &self.sending {
             // A receiver answers on any of its connections: conduits to it that allow other methods have another one.
-            let peer = &state.links[state.sending[*end].link].peer;
-            state
-                .links
-                .iter()
-                .filter(|link| link.peer == *peer)
-                .filter_map(|link| link.connection.as_ref())
-                .for_each(&mut add);
+            let peer = &state.connections.links[state.conduits.sending[*end].link].peer;
+            let to_peer = state.connections.outbound().filter(|connection| connection.peer == *peer);
+            to_peer.for_each(&mut add);
         }
         for end in self.receiving_ends(state) {
-            let Some(list) = state.inbound.get(&state.receiving[end].spec.sender) else { continue };
-            let may_come = |connection: &&Arc<Connection>| list.len() == 1 || state.may_come_by(end, connection);
+            let list = state.connections.inbound_from(&state.conduits.receiving[end].spec.sender);
+            let may_come =
+                |connection: &&Arc<Connection>| list.len() == 1 || state.conduits.may_come_by(end, connection);
             list.iter().filter(may_come).for_each(&mut add);
         }
         connections
@@ -128,7 +125,7 @@ impl WaitFor {
 
     /// Whether the run is over.
     fn verdict(&self, state: &State) -> Result<()> {
-        state.over.as_ref().map_or(Ok(()), |error| Err(error.clone()))
+        state.standing.over.as_ref().map_or(Ok(()), |error| Err(error.clone()))
     }
 
     /// Whether the wait can never end well, or when that will be decided.
@@ -136,19 +133,19 @@ impl WaitFor {
         self.verdict(state)?;
         let mut decided: Option<Instant> = None;
         let mut sooner = |when: Instant| decided = Some(decided.map_or(when, |other| other.min(when)));
-        if let Some(lost) = &state.coordinator_lost {
+        if let Some(lost) = &state.standing.coordinator_lost {
             if now >= lost.until() {
                 return Err(lost.error());
             }
             sooner(lost.until());
         }
         for end in &self.sending {
-            let link = &state.links[state.sending[*end].link];
+            let link = &state.connections.links[state.conduits.sending[*end].link];
             match &link.status {
-                Status::Unreachable { reason } if !state.sending[*end].is_gone() => {
+                Status::Unreachable { reason } if !state.conduits.sending[*end].is_gone() => {
                     return Err(Error::Protocol { peer: link.peer.clone(), problem: reason.clone() });
                 }
-                Status::Broken { since, reason } if !state.sending[*end].is_gone() => {
+                Status::Broken { since, reason } if !state.conduits.sending[*end].is_gone() => {
                     if now >= *since + VERDICT_LIMIT {
                         return Err(broken(&link.peer, reason));
                     }
@@ -157,7 +154,7 @@ impl WaitFor {
                 _ => {}
             }
         }
-        for end in self.receiving_ends(state).map(|end| &state.receiving[end]) {
+        for end in self.receiving_ends(state).map(|end| &state.conduits.receiving[end]) {
             let Some((lost, reason)) = end.lost.as_ref().filter(|_| !end.has_everything()) else { continue };
             let may_come_again = end.method.and_then(methods::by_name).is_none_or(|method| method.breaks());
             let limit = if may_come_again { connect_limit() + VERDICT_LIMIT } else { VERDICT_LIMIT };
@@ -167,22 +164,6 @@ impl WaitFor {
             sooner(*lost + limit);
         }
         Ok(decided)
-    }
-}
-
-/// What a caller looks for in the state, and what it has found.
-struct Looking<'a, T, F> {
-    what: &'a WaitFor,
-    ready: F,
-    found: Option<Result<T>>,
-}
-
-impl<T, F: FnMut(&mut State) -> Result<Option<T>>> Looking<'_, T, F> {
-    /// Looks, unless it has found something already.
-    fn look(&mut self, state: &mut State) {
-        if self.found.is_none() {
-            self.found = self.what.verdict(state).and_then(|()| (self.ready)(state)).transpose();
-        }
     }
 }
 
@@ -212,142 +193,122 @@ impl Drop for Enrolment<'_> {
     }
 }
 
-impl Runtime {
-    /// Waits until `ready` finds something in the state, or `until` (then `None`; without it there is no time limit).
-    ///
-    /// The wait ends with an error when the run is over, when a connection broke and nobody said why in time, when the coordinator
-    /// has been lost for too long, or when the interrupt check says so.
-    pub fn wait<T>(
-        &self,
-        what: &WaitFor,
-        until: Option<Instant>,
-        ready: impl FnMut(&mut State) -> Result<Option<T>>,
-    ) -> Result<Option<T>> {
-        self.note_caller();
-        let mut looking = Looking { what, ready, found: None };
-        let mut state = self.state();
-        looking.look(&mut state);
-        if let Some(found) = looking.found {
-            return found.map(Some);
+/// Waits until `ready` finds something in the state, or `until` (then `None`; without it there is no time limit).
+///
+/// The wait ends with an error when the run is over, when a connection broke and nobody said why in time, when the coordinator has been
+/// lost for too long, or when the interrupt check says so.
+pub fn wait<T>(
+    runtime: &Runtime,
+    what: &WaitFor,
+    until: Option<Instant>,
+    ready: impl FnMut(&mut State) -> Result<Option<T>>,
+) -> Result<Option<T>> {
+    runtime.note_caller();
+    let mut waiting = Waiting { runtime, what, until, ready, found: None };
+    let mut state = runtime.state();
+    waiting.look(&mut state);
+    if let Some(found) = waiting.found {
+        return found.map(Some);
+    }
+    let connections = what.connections(&state);
+    drop(state);
+    let seen = runtime.attention.load(Ordering::Acquire);
+    waiting.glance_first(&connections, seen);
+    if let Some(found) = waiting.found {
+        return found.map(Some);
+    }
+    let began = Instant::now();
+    let spun_until = waiting.spin(connections, seen, began);
+    if let Some(found) = waiting.found {
+        runtime.progress.note_waited(spun_until - began);
+        return found.map(Some);
+    }
+    let found = waiting.sleep(began);
+    runtime.progress.note_waited(began.elapsed());
+    found
+}
+
+/// A wait of a call, and what it has found.
+struct Waiting<'a, T, F> {
+    runtime: &'a Runtime,
+    what: &'a WaitFor,
+    until: Option<Instant>,
+    ready: F,
+    found: Option<Result<T>>,
+}
+
+impl<T, F: FnMut(&mut State) -> Result<Option<T>>> Waiting<'_, T, F> {
+    /// Looks at the state, unless something was found already.
+    fn look(&mut self, state: &mut State) {
+        if self.found.is_none() {
+            self.found = self.what.verdict(state).and_then(|()| (self.ready)(state)).transpose();
         }
-        let connections = what.connections(&state);
-        drop(state);
-        // What is there already, or in a moment, needs neither a spin nor a clock.
-        let seen = self.attention.load(Ordering::Acquire);
+    }
+
+    /// Looks for what is there already, or in a moment, which needs neither a spin nor a clock.
+    fn glance_first(&mut self, connections: &[Arc<Connection>], seen: u64) {
         // Who only asks, without any time to wait, does not come to the sockets later.
-        let has_time = || until.is_none_or(|until| Instant::now() < until);
-        let first = if is_mixed(&connections) && has_time() { Look::Memory } else { Look::All };
-        let (mut is_news, _) = self.read_these(&connections, first, &mut |state| looking.look(state));
-        let may_glance = !is_news && until.is_none() && self.spin.is_worth_a_glance();
-        if may_glance && self.glance(&connections, seen, FIRST_GLANCES) {
-            is_news = self.read_these(&connections, Look::Memory, &mut |state| looking.look(state)).0;
+        let has_time = || self.until.is_none_or(|until| Instant::now() < until);
+        let first = if is_mixed(connections) && has_time() { Look::Memory } else { Look::All };
+        let (mut is_news, _) = self.read_these(connections, first);
+        let may_glance = !is_news && self.until.is_none() && self.runtime.spin.is_worth_a_glance();
+        if may_glance && glance(self.runtime, connections, seen, FIRST_GLANCES) {
+            is_news = self.read_these(connections, Look::Memory).0;
         }
-        if is_news && looking.found.is_none() {
-            looking.look(&mut self.state());
+        if is_news && self.found.is_none() {
+            self.look(&mut self.runtime.state());
         }
-        if let Some(found) = looking.found {
-            return found.map(Some);
-        }
-        let began = Instant::now();
-        let spun_until = self.spin_for(&mut looking, connections, seen, began, until);
-        if let Some(found) = looking.found {
-            self.note_waited(spun_until - began);
-            return found.map(Some);
-        }
-        let found = self.sleep_for(what, began, until, &mut looking.ready);
-        self.note_waited(began.elapsed());
-        found
-    }
-
-    fn note_waited(&self, waited: Duration) {
-        if !waited.is_zero() {
-            self.waited_ns.fetch_add(waited.as_nanos() as u64, Ordering::Relaxed);
-        }
-    }
-
-    /// How long the calls of this instance have waited for others so far, all together. Waits of less than a microsecond or two are not
-    /// counted: a look at the clock takes as long as such a wait.
-    pub fn waited(&self) -> Duration {
-        Duration::from_nanos(self.waited_ns.load(Ordering::Relaxed))
     }
 
     /// Looks again and again, as long as that is likely to pay. Returns the time at which the clock was looked at last.
-    fn spin_for<T, F: FnMut(&mut State) -> Result<Option<T>>>(
-        &self,
-        looking: &mut Looking<'_, T, F>,
-        mut connections: Watched,
-        mut seen: u64,
-        began: Instant,
-        until: Option<Instant>,
-    ) -> Instant {
+    fn spin(&mut self, mut connections: Watched, mut seen: u64, began: Instant) -> Instant {
+        let (runtime, until) = (self.runtime, self.until);
         let mut now = began;
         if connections.is_empty() {
-            connections = looking.what.connections(&self.state());
+            connections = self.what.connections(&runtime.state());
         }
         if connections.is_empty() {
             return now;
         }
-        let mut spin_until = self.spin.begin(began);
+        let mut spin_until = runtime.spin.begin(began);
         let (mut sockets_at, mut has_looked) = (began, false);
         while spin_until.is_some_and(|end| now < end) && until.is_none_or(|until| now < until) {
             has_looked = true;
             let is_mixed = is_mixed(&connections);
-            self.glance(&connections, seen, GLANCES);
+            glance(runtime, &connections, seen, GLANCES);
             let look = if is_mixed && now < sockets_at { Look::Memory } else { Look::All };
             if look == Look::All {
                 sockets_at = now + SOCKETS_EVERY;
             }
-            let (is_news, part) = self.read_these(&connections, look, &mut |state| looking.look(state));
-            let attention = self.attention.load(Ordering::Acquire);
-            if looking.found.is_none() && (is_news || attention != seen) {
+            let (is_news, part) = self.read_these(&connections, look);
+            let attention = runtime.attention.load(Ordering::Acquire);
+            if self.found.is_none() && (is_news || attention != seen) {
                 seen = attention;
-                let mut state = self.state();
-                looking.look(&mut state);
-                connections = looking.what.connections(&state);
+                let mut state = runtime.state();
+                self.look(&mut state);
+                connections = self.what.connections(&state);
             }
-            if looking.found.is_some() {
-                self.spin.paid();
+            if self.found.is_some() {
+                runtime.spin.paid();
                 return now;
             }
             now = Instant::now();
             if part {
-                spin_until = Some(self.spin.go_on(now)); // the rest is under way
+                spin_until = Some(runtime.spin.go_on(now)); // the rest is under way
             }
         }
         if has_looked {
-            self.spin.missed();
+            runtime.spin.missed();
         }
         now
     }
 
-    /// Glances at memory, up to so many times, until something is there to be looked at (or attention is called for); whether it is.
-    /// Where no connection goes through memory it returns at once.
-    fn glance(&self, connections: &[Arc<Connection>], seen: u64, times: u32) -> bool {
-        if !connections.iter().any(|connection| connection.is_memory()) {
-            return false;
-        }
-        for _ in 0..times {
-            if self.attention.load(Ordering::Acquire) != seen
-                || connections.iter().any(|connection| connection.is_memory() && connection.has_news())
-            {
-                return true;
-            }
-            std::hint::spin_loop();
-        }
-        false
-    }
-
-    /// Reads connections, and lets `then` look whenever something was taken in; whether anything changed, and whether a part of a frame
+    /// Reads connections, and looks at the state whenever something was taken in; whether anything changed, and whether a part of a frame
     /// came.
-    fn read_these(
-        &self,
-        connections: &[Arc<Connection>],
-        look: Look,
-        then: &mut dyn FnMut(&mut State),
-    ) -> (bool, bool) {
+    fn read_these(&mut self, connections: &[Arc<Connection>], look: Look) -> (bool, bool) {
         let (mut found, mut part) = (false, false);
         for connection in connections.iter().filter(|connection| look == Look::All || connection.is_memory()) {
-            match self.read_and(connection, then) {
+            match self.runtime.read_and(connection, &mut |state| self.look(state)) {
                 Read::Nothing => {}
                 Read::Part => part = true,
                 Read::Something | Read::Closed => found = true,
@@ -357,23 +318,18 @@ impl Runtime {
     }
 
     /// Sleeps until something happens, again and again.
-    fn sleep_for<T>(
-        &self,
-        what: &WaitFor,
-        began: Instant,
-        until: Option<Instant>,
-        ready: &mut impl FnMut(&mut State) -> Result<Option<T>>,
-    ) -> Result<Option<T>> {
-        let flag = self.state().waiters.enrol().map_err(|error| Error::io("make an eventfd", &error))?;
-        let enrolment = Enrolment { runtime: self, flag };
-        let mut report = Report { runtime: self, at: began + REPORT_AFTER, epoch: None, taken: 0, is_held_back: false };
-        let interrupt = self.interrupt();
+    fn sleep(&mut self, began: Instant) -> Result<Option<T>> {
+        let Waiting { runtime, what, until, .. } = *self;
+        let flag = runtime.state().waiters.enrol().map_err(|error| Error::io("make an eventfd", &error))?;
+        let enrolment = Enrolment { runtime, flag };
+        let mut report = Report { runtime, at: began + REPORT_AFTER, epoch: None, taken: 0, is_held_back: false };
+        let interrupt = runtime.interrupt();
         loop {
-            let mut state = self.state();
+            let mut state = runtime.state();
             enrolment.flag.lower();
             let now = Instant::now();
             let decided = what.verdict_in_time(&state, now)?;
-            if let Some(found) = ready(&mut state)? {
+            if let Some(found) = (self.ready)(&mut state)? {
                 return Ok(Some(found));
             }
             // Also before a wait that is over at once: a program may ask again and again instead of waiting.
@@ -386,7 +342,7 @@ impl Runtime {
             drop(state);
 
             // What this thread reads itself need not raise its own flag, which takes two system calls.
-            let read = |connection| self.read_for(Some(&enrolment.flag), connection, &mut |_| {});
+            let read = |connection| runtime.read_for(Some(&enrolment.flag), connection, &mut |_| {});
             let found = connections.iter().map(read).filter(|read| *read != Read::Nothing).count();
             if found > 0 || !connections.iter().all(|connection| connection.may_sleep()) {
                 continue;
@@ -398,7 +354,7 @@ impl Runtime {
             let polled = poll_readable(&fds, wake_at.into_iter().flatten().min())
                 .map_err(|error| Error::io("wait for a message", &error))?;
             for connection in connections.iter().filter(|connection| connection.is_memory()) {
-                self.woken(connection);
+                runtime.woken(connection);
                 // The bell may have been for another thread: what it announced is taken in whatever becomes of this wait.
                 read(connection);
             }
@@ -407,6 +363,23 @@ impl Runtime {
             }
         }
     }
+}
+
+/// Glances at memory, up to so many times, until something is there to be looked at (or attention is called for); whether it is. Where no
+/// connection goes through memory it returns at once.
+fn glance(runtime: &Runtime, connections: &[Arc<Connection>], seen: u64, times: u32) -> bool {
+    if !connections.iter().any(|connection| connection.is_memory()) {
+        return false;
+    }
+    for _ in 0..times {
+        if runtime.attention.load(Ordering::Acquire) != seen
+            || connections.iter().any(|connection| connection.is_memory() && connection.has_news())
+        {
+            return true;
+        }
+        std::hint::spin_loop();
+    }
+    false
 }
 
 /// Tells the coordinator about a wait that lasts, and when it is over.
@@ -426,30 +399,44 @@ impl Report<'_> {
     }
 
     fn when_due(&mut self, state: &mut State, what: &WaitFor, now: Instant) {
-        if self.runtime.has_several_callers() {
+        if self.runtime.callers.are_several() {
             return self.hold_back(state, what, now);
         }
-        let taken = what.receiving_ends(state).map(|end| state.receiving[end].taken).sum();
+        let taken = what.receiving_ends(state).map(|end| state.conduits.receiving[end].taken).sum();
         if let Some(epoch) = self.epoch.filter(|_| taken != self.taken) {
             // Filters have swallowed what came: the counts that were reported are those of another wait.
-            self.runtime.queue_resumed(state, epoch);
+            self.withdraw(state, epoch);
             self.epoch = None;
         }
         if self.epoch.is_none() && now >= self.at && what.is_reported {
             self.taken = taken;
-            self.epoch = Some(self.runtime.report_waiting(state, &what.waits(state), what.is_any));
+            self.epoch = Some(self.report(state, what));
         } else if !what.is_reported {
             self.at = now + Duration::from_secs(3600); // nothing to report: do not wake for it
         }
     }
-}
 
-impl Report<'_> {
+    /// Tells the coordinator of the wait; returns the number by which it is known from then on.
+    fn report(&self, state: &mut State, what: &WaitFor) -> u64 {
+        let epoch = state.reported.begin();
+        let (sent, received) = state.conduits.counts();
+        let is_any = what.is_any;
+        let waits = what.waits(state).into_iter().filter(|wait| is_any || !state.conduits.has_met(wait)).collect();
+        state.left.say(&self.runtime.control, &ToCoordinator::Waiting { epoch, waits, is_any, sent, received });
+        epoch
+    }
+
+    /// Tells the coordinator that the wait is over.
+    fn withdraw(&self, state: &mut State, epoch: u64) {
+        state.reported.end(epoch);
+        state.left.say(&self.runtime.control, &ToCoordinator::Resumed { epoch });
+    }
+
     /// Other threads of the program may go on, so that this wait would accuse the instance of standing still. Then nobody can tell a
     /// deadlock either; if the wait is long, people should know that.
     fn hold_back(&mut self, state: &mut State, what: &WaitFor, now: Instant) {
         if let Some(epoch) = self.epoch.take() {
-            self.runtime.queue_resumed(state, epoch);
+            self.withdraw(state, epoch);
         }
         if !self.is_held_back {
             self.is_held_back = true;
@@ -461,7 +448,7 @@ impl Report<'_> {
                     "a call has waited for {} s; since its calls come from several threads, a deadlock would not be noticed",
                     LONG_WAIT.as_secs()
                 );
-                state.queue_control(&self.runtime.control, &ToCoordinator::Warning { text });
+                state.left.say(&self.runtime.control, &ToCoordinator::Warning { text });
             }
         }
     }
@@ -470,7 +457,7 @@ impl Report<'_> {
 impl Drop for Report<'_> {
     fn drop(&mut self) {
         if let Some(epoch) = self.epoch {
-            self.runtime.report_resumed(epoch);
+            self.withdraw(&mut self.runtime.state(), epoch);
         }
     }
 }

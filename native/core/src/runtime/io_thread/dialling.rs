@@ -19,29 +19,29 @@ impl IoThread {
     pub(super) fn dial(&mut self, link: usize) {
         loop {
             let mut state = self.runtime.state();
-            if !matches!(state.links[link].status, Status::Connecting) {
+            if !matches!(state.connections.links[link].status, Status::Connecting) {
                 return;
             }
-            if let Some(later) = state.links[link].not_before.take().filter(|when| *when > Instant::now()) {
+            if let Some(later) = state.connections.links[link].not_before.take().filter(|when| *when > Instant::now()) {
                 self.timers.push((later, Timer::Dial(link)));
                 return;
             }
-            let Some(candidate) = state.links[link].next_candidate() else {
+            let Some(candidate) = state.connections.links[link].next_candidate() else {
                 if self.is_dialling(link) {
                     return; // an address that was tried before may still answer
                 }
-                match state.links[link].exhausted(&self.runtime.here) {
+                match state.connections.links[link].exhausted(&self.runtime.here) {
                     Some(again) => self.timers.push((again, Timer::Dial(link))),
                     None => self.unreachable(state, link),
                 }
                 return;
             };
-            let Link { peer, class, protection, .. } = &state.links[link];
+            let Link { peer, class, protection, .. } = &state.connections.links[link];
             let (peer, protection) = (peer.clone(), *protection);
             let traffic = TrafficKind { class: *class, is_protected: protection != Protection::Never };
             drop(state);
             let Some(method) = methods::by_name(candidate.method) else { continue };
-            let dialled = self.runtime.party().map_err(|error| error.to_string()).and_then(|me| {
+            let dialled = self.runtime.identity.party().map_err(|error| error.to_string()).and_then(|me| {
                 let stream = method.connect(&candidate.address, &me, traffic).map_err(|error| explained(&error))?;
                 if let Some(bytes) = candidate.buffer {
                     methods::socket::hold(&*stream, bytes).map_err(|error| explained(&error))?;
@@ -51,14 +51,14 @@ impl IoThread {
             match dialled {
                 Ok(authentication) => {
                     let purpose = Purpose::Link { link, method: candidate.method };
-                    let others = self.runtime.state().links[link].has_candidates();
+                    let others = self.runtime.state().connections.links[link].has_candidates();
                     if others {
                         self.timers.push((Instant::now() + PATIENCE, Timer::Dial(link)));
                     }
                     self.begin_handshake(authentication, purpose);
                     return;
                 }
-                Err(reason) => self.runtime.state().links[link].refuse(candidate.method, reason),
+                Err(reason) => self.runtime.state().connections.links[link].refuse(candidate.method, reason),
             }
         }
     }
@@ -67,18 +67,19 @@ impl IoThread {
     fn consider_return(&mut self, link: usize) {
         let timer = Timer::Return(link);
         let mut state = self.runtime.state();
-        let is_over = state.links[link].conduits.is_empty() || !matches!(state.links[link].status, Status::Up);
-        if is_over || state.links[link].lost_methods(&self.runtime.here).is_empty() {
+        let is_over = state.connections.links[link].conduits.is_empty()
+            || !matches!(state.connections.links[link].status, Status::Up);
+        if is_over || state.connections.links[link].lost_methods(&self.runtime.here).is_empty() {
             return; // when it is up again, it is considered again
         }
-        let when = state.links[link].next_return(Instant::now());
+        let when = state.connections.links[link].next_return(Instant::now());
         drop(state);
         self.timers.retain(|(_, other)| *other != timer);
         self.timers.push((when, timer));
     }
 
     pub(super) fn try_to_return(&mut self, link: usize) {
-        let trial = self.runtime.state().try_to_return(link, &self.runtime.here);
+        let trial = self.runtime.state().routing().try_to_return(link, &self.runtime.here);
         self.consider_return(link);
         if let Some(trial) = trial {
             self.dial(trial);
@@ -93,10 +94,10 @@ impl IoThread {
     }
 
     pub(super) fn unreachable(&self, mut state: Locked<'_>, link: usize) {
-        if let Status::Unreachable { reason } = &state.links[link].status {
+        if let Status::Unreachable { reason } = &state.connections.links[link].status {
             let text = reason.clone();
-            if !state.stay(link, &text) {
-                state.queue_control(&self.runtime.control, &ToCoordinator::Failed { text });
+            if !state.routing().stay(link, &text) {
+                state.left.say(&self.runtime.control, &ToCoordinator::Failed { text });
             }
         }
         self.runtime.attract_attention(&state);
@@ -111,33 +112,33 @@ impl IoThread {
         rest: &[u8],
     ) {
         let breaks = methods::by_name(method).is_some_and(|method| method.breaks());
-        let peer = self.runtime.state().links[link].peer.clone();
-        if let Err(error) = stream.established(&self.runtime.arena) {
+        let peer = self.runtime.state().connections.links[link].peer.clone();
+        if let Err(error) = stream.established(&self.runtime.memory.arena) {
             stream.shut();
             self.handshake_failed(&Purpose::Link { link, method }, peer, explained(&error), true);
             return;
         }
         let connection = self.runtime.connection(token, method, breaks, peer, stream);
-        if !matches!(self.runtime.state().links[link].status, Status::Connecting) {
+        if !matches!(self.runtime.state().connections.links[link].status, Status::Connecting) {
             connection.close(); // the receiver left while the handshake was under way, or another address was faster
             return;
         }
         self.look_after(&connection);
         self.take_up(&connection, rest, |state| {
-            let is_new = state.links[link].chosen != Some(method);
+            let is_new = state.connections.links[link].chosen != Some(method);
             state.link_up(link, &connection);
             if is_new {
                 // One message for all conduits of the link: a model may have tens of thousands.
-                let ends = state.links[link].conduits.iter();
-                let conduits = ends.map(|end| state.sending[*end].spec.id).collect();
-                let refused = state.links[link].refused.clone();
+                let ends = state.connections.links[link].conduits.iter();
+                let conduits = ends.map(|end| state.conduits.sending[*end].spec.id).collect();
+                let refused = state.connections.links[link].refused.clone();
                 let chosen = ToCoordinator::Conduits {
                     conduits,
                     method: method.to_owned(),
                     protected: connection.is_protected(),
                     refused,
                 };
-                state.queue_control(&self.runtime.control, &chosen);
+                state.left.say(&self.runtime.control, &chosen);
             }
         });
         let state = self.runtime.state();

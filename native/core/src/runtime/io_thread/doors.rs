@@ -65,6 +65,7 @@ impl IoThread {
             let token = self.runtime.token();
             let opened = self
                 .runtime
+                .identity
                 .party()
                 .map_err(io::Error::other)
                 .and_then(|me| open(&*method, &me))

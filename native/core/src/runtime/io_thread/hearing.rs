@@ -9,6 +9,9 @@ use xmml_wire::wakeup::{Interest, Ready};
 
 use crate::control::{ToCoordinator, ToInstance};
 use crate::runtime::method_changes::Changed;
+use crate::runtime::routing::Routing;
+use crate::runtime::state::State;
+use crate::runtime::traffic::method_reports;
 
 use super::{IoThread, CONTROL};
 
@@ -92,29 +95,31 @@ impl IoThread {
             ToInstance::Welcome { .. } | ToInstance::WelcomeBack { .. } | ToInstance::Heard { .. } => {}
             ToInstance::Peer { instance, table } => {
                 let here = self.runtime.here.clone();
-                for link in 0..state.links.len() {
-                    if state.links[link].peer == instance && state.links[link].learn(&table, &here) {
+                for link in 0..state.connections.links.len() {
+                    if state.connections.links[link].peer == instance
+                        && state.connections.links[link].learn(&table, &here)
+                    {
                         dial.push(link);
                     }
                 }
             }
             ToInstance::PeerLeft { instance, sent, received } => state.peer_left(&instance, &sent, &received),
             ToInstance::Abort { reason } => {
-                state.over.get_or_insert(Error::Aborted { reason });
+                state.standing.over.get_or_insert(Error::Aborted { reason });
             }
             ToInstance::Grow { conduit, capacity } => {
-                if let Some(end) = state.sending_end(conduit) {
-                    state.sending[end].grow(capacity);
+                if let Some(end) = state.conduits.sending_end(conduit) {
+                    state.conduits.sending[end].grow(capacity);
                 }
             }
             ToInstance::Allow { change, conduit, methods } => {
-                if state.receiving_end(conduit).is_some() {
+                if state.conduits.receiving_end(conduit).is_some() {
                     doors = Some((change, conduit, methods.clone()));
                 }
                 // An instance that is coupled to itself hears of it once, and is both.
-                if let Some(end) = state.sending_end(conduit) {
+                if let Some(end) = state.conduits.sending_end(conduit) {
                     let here = self.runtime.here.clone();
-                    dial.extend(state.allow(end, change, &methods, &here));
+                    dial.extend(state.routing().allow(end, change, &methods, &here));
                 }
             }
             ToInstance::Changed { request, method, problem } => {
@@ -122,16 +127,19 @@ impl IoThread {
             }
             ToInstance::Confirm { epoch } => {
                 let still = state.reported.lasts(epoch);
-                state.queue_control(&self.runtime.control, &ToCoordinator::Confirmed { epoch, still });
+                state.left.say(&self.runtime.control, &ToCoordinator::Confirmed { epoch, still });
             }
             ToInstance::Enquire { number } => {
-                let (sending, receiving) = state.method_reports(Instant::now());
-                state.queue_control(&self.runtime.control, &ToCoordinator::Figures { number, sending, receiving });
+                let State { conduits, connections, .. } = &mut *state;
+                let (sending, receiving) = method_reports(conduits, &connections.links, Instant::now());
+                state.left.say(&self.runtime.control, &ToCoordinator::Figures { number, sending, receiving });
             }
             ToInstance::Admit { number, conduit } => {
                 let id = conduit.id;
-                let problem = state.admit_holder(&self.runtime.name, number, conduit).err();
-                state.queue_control(&self.runtime.control, &ToCoordinator::Admitted { conduit: id, problem });
+                let State { open, conduits, connections, .. } = &mut *state;
+                let problem =
+                    open.admit_holder(&self.runtime.identity.name, number, conduit, conduits, connections).err();
+                state.left.say(&self.runtime.control, &ToCoordinator::Admitted { conduit: id, problem });
             }
             ToInstance::Opened { request, conduit, table, is_gone, problem } => {
                 let here = self.runtime.here.clone();
@@ -139,10 +147,12 @@ impl IoThread {
                     (Some(conduit), None) => Ok((conduit, is_gone)),
                     (_, problem) => Err(problem.unwrap_or_else(|| "nobody says why".to_owned())),
                 };
-                dial.extend(state.opened(request, opened, table.as_ref(), &here));
+                let State { open, conduits, connections, left, .. } = &mut *state;
+                let routing = Routing { conduits, connections, left };
+                dial.extend(open.opened(request, opened, table.as_ref(), &here, routing));
             }
             ToInstance::NobodyElse => state.open.nobody_else(),
-            ToInstance::Goodbye => state.farewell = true,
+            ToInstance::Goodbye => state.standing.farewell = true,
         }
         self.runtime.attract_attention(&state);
         drop(state);
@@ -152,7 +162,7 @@ impl IoThread {
         }
         if is_last_word {
             // The program may not say anything more: how far it came is worth knowing.
-            self.runtime.tell(&self.runtime.progress());
+            self.runtime.tell(&self.runtime.progress_report());
         }
         dial.into_iter().for_each(|link| self.dial(link));
     }

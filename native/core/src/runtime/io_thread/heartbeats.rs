@@ -54,8 +54,8 @@ impl IoThread {
 
     fn silent_ones(&self) -> Vec<Arc<Connection>> {
         let state = self.runtime.state();
-        let links = state.links.iter().filter_map(|link| link.connection.as_ref());
-        let all = links.chain(state.inbound.values().flatten()).cloned().chain([self.runtime.control.connection()]);
+        let connections = state.connections.outbound().chain(state.connections.all_inbound());
+        let all = connections.cloned().chain([self.runtime.control.connection()]);
         all.filter(|connection| connection.can_fall_silent() && !connection.is_closed()).collect()
     }
 }

@@ -185,7 +185,7 @@ impl IoThread {
     /// The thread cannot go on.
     fn give_up(&self, error: Error) {
         let mut state = self.runtime.state();
-        state.over.get_or_insert(error);
+        state.standing.over.get_or_insert(error);
         self.runtime.attract_attention(&state);
     }
 
@@ -253,8 +253,8 @@ impl IoThread {
     }
 
     fn report_progress(&mut self, now: Instant) {
-        self.runtime.progress_reported();
-        let progress = self.runtime.progress();
+        self.runtime.progress.begin_report();
+        let progress = self.runtime.progress_report();
         if self.last_progress.as_ref().is_none_or(|(_, last)| *last != progress) {
             self.runtime.tell(&progress);
         }
@@ -341,11 +341,11 @@ impl IoThread {
     /// Whether the thread itself must read a connection: until the receiver has said what it has, and when no conduit uses it any more.
     fn reads_for_link(&self, connection: &Arc<Connection>) -> bool {
         let state = self.runtime.state();
-        if state.retired.iter().any(|retired| Arc::ptr_eq(retired, connection)) {
+        if state.connections.retired.iter().any(|retired| Arc::ptr_eq(retired, connection)) {
             return true;
         }
-        (0..state.links.len()).any(|link| {
-            state.links[link].connection.as_ref().is_some_and(|own| Arc::ptr_eq(own, connection))
+        (0..state.connections.links.len()).any(|link| {
+            state.connections.links[link].connection.as_ref().is_some_and(|own| Arc::ptr_eq(own, connection))
                 && state.awaits_resume(link)
         })
     }

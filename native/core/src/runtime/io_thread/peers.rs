@@ -43,7 +43,7 @@ impl IoThread {
                     return;
                 }
             };
-            let answer = self.runtime.party().and_then(|me| Authentication::answer(stream, me, &[Role::Data]));
+            let answer = self.runtime.identity.party().and_then(|me| Authentication::answer(stream, me, &[Role::Data]));
             if let Ok(authentication) = answer {
                 self.begin_handshake(authentication, Purpose::Accepted { method });
             }
@@ -134,7 +134,7 @@ impl IoThread {
             }
             Purpose::Accepted { .. } => {}
             Purpose::Link { link, method } => {
-                self.runtime.state().links[*link].refuse(method, reason);
+                self.runtime.state().connections.links[*link].refuse(method, reason);
                 self.dial(*link);
             }
             Purpose::Coordinator { .. } => self.not_reached(reason),
@@ -150,14 +150,14 @@ impl IoThread {
         rest: &[u8],
     ) {
         let breaks = methods::by_name(method).is_some_and(|method| method.breaks());
-        if let Err(error) = stream.established(&self.runtime.arena) {
+        if let Err(error) = stream.established(&self.runtime.memory.arena) {
             stream.shut(); // the sender takes the next method
             self.handshake_failed(&Purpose::Accepted { method }, peer, explained(&error), true);
             return;
         }
         let connection = self.runtime.connection(token, method, breaks, peer, stream);
         let state = self.runtime.state();
-        if !state.receiving.iter().any(|end| end.spec.sender == connection.peer) {
+        if !state.conduits.receiving.iter().any(|end| end.spec.sender == connection.peer) {
             drop(state);
             connection.close();
             return;

@@ -17,7 +17,7 @@ use xmml_wire::wakeup::Interest;
 
 use crate::control::{Again, ToCoordinator};
 use crate::coordinator::CoordinatorAddress;
-use crate::runtime::state::CoordinatorLost;
+use crate::runtime::standing::CoordinatorLost;
 use crate::runtime::COORDINATOR_GRACE;
 
 use super::{IoThread, Purpose, Timer, CONTROL};
@@ -114,22 +114,23 @@ impl IoThread {
         let left = self.runtime.control.lose();
         let now = Instant::now();
         let mut state = self.runtime.state();
-        let is_over = matches!(state.over, Some(Error::Aborted { .. })) || state.farewell || left.is_none();
+        let is_over =
+            matches!(state.standing.over, Some(Error::Aborted { .. })) || state.standing.farewell || left.is_none();
         if let (Some(rejoining), Some((progress, waits))) = (&mut self.rejoining, left) {
-            let is_first = state.coordinator_lost.is_none() && !is_over;
+            let is_first = state.standing.coordinator_lost.is_none() && !is_over;
             if is_first && rejoining.fruitless.lost(progress, waits || lacks_something, now).is_none() {
                 let limit = rejoining.limit.as_secs_f64();
                 let problem =
                     format!("for {limit} s every connection to it broke before anything had passed: {reason}");
-                state.over.get_or_insert(Error::Protocol { peer: "the coordinator".into(), problem });
+                state.standing.over.get_or_insert(Error::Protocol { peer: "the coordinator".into(), problem });
                 self.rejoining = None;
             }
         }
         let rejoining = self.rejoining.as_mut().filter(|_| !is_over);
         let limit = rejoining.as_ref().map_or(COORDINATOR_GRACE, |rejoining| rejoining.limit);
         let for_good = rejoining.is_none();
-        let was_there = state.coordinator_lost.is_none();
-        let lost = state.coordinator_lost.get_or_insert_with(|| CoordinatorLost {
+        let was_there = state.standing.coordinator_lost.is_none();
+        let lost = state.standing.coordinator_lost.get_or_insert_with(|| CoordinatorLost {
             since: now,
             limit,
             for_good,
@@ -166,7 +167,7 @@ impl IoThread {
             };
             rejoining.next += 1;
             let Some(method) = methods::by_name(&address.method) else { continue };
-            let dialled = self.runtime.party().map_err(|error| error.to_string()).and_then(|me| {
+            let dialled = self.runtime.identity.party().map_err(|error| error.to_string()).and_then(|me| {
                 let stream = method.connect(&address.address, &me, TrafficKind::CONTROL);
                 let stream = stream.map_err(|error| explained(&error))?;
                 Authentication::dial(stream, me, Role::Control, "coordinator", Protection::BeyondHost)
@@ -200,7 +201,7 @@ impl IoThread {
         let problems = std::mem::take(&mut rejoining.problems).join("; ");
         let tried = rejoining.attempts.tried(now);
         let mut state = self.runtime.state();
-        if let Some(lost) = &mut state.coordinator_lost {
+        if let Some(lost) = &mut state.standing.coordinator_lost {
             lost.problem = format!("{tried}: {problems}");
             lost.for_good = again.is_none();
         }
@@ -246,7 +247,7 @@ impl IoThread {
         rejoining.problems.clear();
         let mut state = self.runtime.state();
         let connection = self.runtime.control.go_on(heard)?;
-        state.coordinator_lost = None;
+        state.standing.coordinator_lost = None;
         self.runtime.attract_attention(&state);
         drop(state);
         self.runtime.flush(&connection);
