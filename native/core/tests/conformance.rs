@@ -2,8 +2,8 @@
 
 mod support;
 
-fn methods() -> [&'static str; 5] {
-    ["inproc", "shm", "unix", "tcp", "protected tcp"]
+fn methods() -> [&'static str; 6] {
+    ["inproc", "shm", "checked shm", "unix", "tcp", "protected tcp"]
 }
 
 include!("suites/conformance.rs");

@@ -153,20 +153,27 @@ pub struct Model {
     conduits: Vec<ConduitSpec>,
     pub methods: Vec<String>,
     pub protect: Option<bool>,
+    /// Messages bear checksums, and none takes the short way.
+    is_checked: bool,
 }
 
 impl Model {
     pub fn new() -> Model {
-        Model { instances: BTreeMap::new(), conduits: Vec::new(), methods: Vec::new(), protect: None }
+        Model {
+            instances: BTreeMap::new(),
+            conduits: Vec::new(),
+            methods: Vec::new(),
+            protect: None,
+            is_checked: false,
+        }
     }
 
-    /// Only by this method; "protected tcp": encrypted and authenticated although it stays on this host.
+    /// Only by this method; "protected tcp": encrypted and authenticated although it stays on this host; "checked shm": with checksums, so
+    /// that no message takes the short way.
     pub fn by(method: &str) -> Model {
-        let (protect, method) = match method.strip_prefix("protected ") {
-            Some(method) => (Some(true), method),
-            None => (None, method),
-        };
-        Model { methods: vec![method.to_owned()], protect, ..Model::new() }
+        let (kind, method) = method.split_once(' ').unwrap_or(("", method));
+        let protect = (kind == "protected").then_some(true);
+        Model { methods: vec![method.to_owned()], protect, is_checked: kind == "checked", ..Model::new() }
     }
 
     /// A submodel with ports like `"out:Oi in:S"` (`in:S!`: open to handles); `steps` iterations of one second.
@@ -216,6 +223,9 @@ impl Model {
             protect: self.protect,
             ..ConduitSpec::new(id, (sender, sender_port), (receiver, receiver_port))
         };
+        if self.is_checked {
+            conduit.sender_filters.push(FilterSpec { name: "checksum".into(), factor: None, params: BTreeMap::new() });
+        }
         change(&mut conduit);
         self.conduits.push(conduit);
         self
