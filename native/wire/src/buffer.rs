@@ -124,7 +124,7 @@ enum Memory {
     /// In a block that the buffers over it keep.
     Block(Arc<Block>),
     /// In the memory of a caller, from here on.
-    Lent(NonNull<u8>),
+    Foreign(NonNull<u8>),
 }
 
 // SAFETY: lent memory is read only, and nobody changes it as long as the buffer is used ([`Buffer::wrap`]); a block may be sent by itself.
@@ -169,7 +169,7 @@ impl Buffer {
     fn block(&self) -> Option<&Arc<Block>> {
         match &self.memory {
             Memory::Block(block) => Some(block),
-            Memory::Nothing | Memory::Lent(_) => None,
+            Memory::Nothing | Memory::Foreign(_) => None,
         }
     }
 
@@ -208,7 +208,7 @@ impl Buffer {
     /// The bytes must be initialised, readable, and unchanged by anybody as long as the buffer or a part of it is used.
     pub unsafe fn wrap(start: *const u8, len: usize) -> Buffer {
         match NonNull::new(start.cast_mut()) {
-            Some(start) if len > 0 => Buffer { memory: Memory::Lent(start), start: 0, len },
+            Some(start) if len > 0 => Buffer { memory: Memory::Foreign(start), start: 0, len },
             _ => Buffer::empty(),
         }
     }
@@ -254,7 +254,7 @@ impl Buffer {
         let block = match &mut self.memory {
             Memory::Nothing => return Some(&mut []),
             Memory::Block(block) => Arc::get_mut(block)?,
-            Memory::Lent(_) => return None,
+            Memory::Foreign(_) => return None,
         };
         match &block.origin {
             Origin::Foreign { .. } => return None,
@@ -274,7 +274,7 @@ impl Buffer {
     pub fn shares_memory_with(&self, other: &Buffer) -> bool {
         match (&self.memory, &other.memory) {
             (Memory::Block(mine), Memory::Block(theirs)) => Arc::ptr_eq(mine, theirs),
-            (Memory::Lent(mine), Memory::Lent(theirs)) => mine == theirs,
+            (Memory::Foreign(mine), Memory::Foreign(theirs)) => mine == theirs,
             _ => false,
         }
     }
@@ -293,7 +293,7 @@ impl Buffer {
             Some(Origin::Foreign { .. }) => false,
             Some(Origin::Owned(owner)) => owner.is_writable(),
             Some(Origin::Heap | Origin::Mapped(_)) => true,
-            None => !self.is_lent(),
+            None => !self.is_foreign(),
         }
     }
 
@@ -312,12 +312,13 @@ impl Buffer {
         matches!(self.block().map(|block| &block.origin), Some(Origin::Owned(owner)) if owner.may_change())
     }
 
-    /// Whether the memory is lent by somebody else ([`Buffer::wrap`], [`Buffer::from_owner`]).
-    pub fn is_lent(&self) -> bool {
+    /// Whether the bytes lie in memory of the program ([`Buffer::wrap`], [`Buffer::from_owner`]), which may change them as soon as a send
+    /// has returned. A block of an arena is not foreign, also while it is lent to a peer.
+    pub fn is_foreign(&self) -> bool {
         match &self.memory {
             Memory::Nothing => false,
             Memory::Block(block) => matches!(block.origin, Origin::Foreign { .. }),
-            Memory::Lent(_) => true,
+            Memory::Foreign(_) => true,
         }
     }
 
@@ -328,7 +329,7 @@ impl Buffer {
             Some(Origin::Foreign { is_constant, .. }) => *is_constant,
             Some(Origin::Owned(_)) => false, // it may be shared with another process
             Some(Origin::Heap | Origin::Mapped(_)) => true,
-            None => !self.is_lent(),
+            None => !self.is_foreign(),
         }
     }
 }
@@ -362,7 +363,7 @@ impl Deref for Buffer {
         let start = match &self.memory {
             Memory::Nothing => return &[],
             Memory::Block(block) => block.start,
-            Memory::Lent(start) => *start,
+            Memory::Foreign(start) => *start,
         };
         // SAFETY: within the block, initialised, and only changed through a unique owner; or as the caller of `wrap` has promised.
         unsafe { std::slice::from_raw_parts(start.as_ptr().add(self.start), self.len) }
@@ -556,7 +557,7 @@ mod tests {
         }
         let dropped = Arc::new(AtomicUsize::new(0));
         let mut buffer = Buffer::from_owner(Counted(vec![4, 5, 6], dropped.clone()));
-        assert!(buffer.is_lent() && buffer.get_mut().is_none());
+        assert!(buffer.is_foreign() && buffer.get_mut().is_none());
         let part = buffer.slice(1..3);
         drop(buffer);
         assert_eq!((dropped.load(Ordering::SeqCst), &*part), (0, &[5, 6][..]));

@@ -249,10 +249,10 @@ impl Data {
         }
     }
 
-    /// The same with nothing lent in it ([`Buffer::is_lent`]): memory that belongs to somebody else is copied into memory from `pool`.
+    /// The same with nothing lent in it ([`Buffer::is_foreign`]): memory that belongs to somebody else is copied into memory from `pool`.
     pub fn owned(self, pool: &BufferPool) -> std::result::Result<Data, OutOfMemory> {
         let mut failed = None;
-        let owned = self.with_memory(&mut |buffer: Buffer| match buffer.is_lent() {
+        let owned = self.with_memory(&mut |buffer: Buffer| match buffer.is_foreign() {
             false => buffer,
             true => pool.copy_of(&buffer).unwrap_or_else(|none| {
                 failed = Some(none);

@@ -113,9 +113,9 @@ fn lent_memory_is_copied_before_its_owner_may_change_it() {
     let data = Buffer::from(vec![1; 4000]);
     let message = Message { data: data.clone().into(), ..Message::default() };
     let encoded = encode_message(1, 1, None, &message).unwrap();
-    assert!(encoded.payload[0].is_lent());
+    assert!(encoded.payload[0].is_foreign());
     let owned = encoded.owned(&BufferPool::new()).unwrap();
-    assert!(!owned.payload[0].is_lent());
+    assert!(!owned.payload[0].is_foreign());
     assert_eq!(&owned.payload[0], &data);
 }
 

@@ -38,7 +38,7 @@ impl Inlet {
     }
 
     /// Takes messages from `end` until the filters let one through (it then waits to be handed out).
-    pub fn look(&mut self, end: &mut ReceivingEnd) -> Result<Next> {
+    pub fn filter_next(&mut self, end: &mut ReceivingEnd) -> Result<Next> {
         loop {
             if !self.ready.is_empty() {
                 return Ok(Next::Message);

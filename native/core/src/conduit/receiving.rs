@@ -112,6 +112,7 @@ impl ReceivingEnd {
                 }
                 self.queue.push_back((frame.message, frame.frame_len));
                 self.take_in_early();
+                self.forget_changes();
             }
             Arrival::Early => drop(self.early.insert(frame.sequence, Some((frame.message, frame.frame_len)))),
             Arrival::Again => {}
@@ -153,9 +154,16 @@ impl ReceivingEnd {
         is_next
     }
 
+    /// Forgets changes of connection before which nothing is missing any more.
+    fn forget_changes(&mut self) {
+        if !self.changes.is_empty() {
+            self.changes.retain(|change| self.arrived < *change);
+        }
+    }
+
     /// The sender says that what follows `sequence` comes on another connection than what came before.
     pub fn continues(&mut self, sequence: u64) {
-        self.changes.retain(|change| self.arrived < *change);
+        self.forget_changes();
         if self.arrived < sequence && !self.changes.contains(&sequence) {
             self.changes.push(sequence);
         }
@@ -232,7 +240,7 @@ impl ReceivingEnd {
     }
 
     /// The receipt for what was taken since the last one; `None` if that is nothing, or nobody needs it any more.
-    pub fn receipt(&mut self) -> Option<Vec<u8>> {
+    pub fn encode_receipt(&mut self) -> Option<Vec<u8>> {
         if self.taken == self.receipted || self.has_everything() {
             return None;
         }
@@ -242,7 +250,7 @@ impl ReceivingEnd {
     }
 
     /// The receipt for all that was taken, whether or not it was said before; `None` if that is nothing.
-    pub fn receipt_again(&mut self) -> Option<Vec<u8>> {
+    pub fn encode_receipt_again(&mut self) -> Option<Vec<u8>> {
         if self.taken == 0 {
             return None;
         }
@@ -251,13 +259,13 @@ impl ReceivingEnd {
         Some(frame::encode_receipt(self.spec.id, self.taken).to_vec())
     }
 
-    /// Says what has arrived: where the sender must go on after a reconnection, and that it may forget the rest.
-    pub fn resume(&self) -> Vec<u8> {
+    /// The frame that says what has arrived: where the sender must go on, and that it may forget the rest.
+    pub fn encode_resume(&self) -> Vec<u8> {
         frame::encode_resume(self.spec.id, self.arrived).to_vec()
     }
 
-    /// Says that nothing more will be taken.
-    pub fn gone(&self) -> Vec<u8> {
+    /// The frame that says that nothing more will be taken.
+    pub fn encode_gone(&self) -> Vec<u8> {
         frame::encode_gone(self.spec.id, self.taken).to_vec()
     }
 }
@@ -355,8 +363,8 @@ mod tests {
             end.take();
         }
         assert!(end.receipt_due());
-        assert!(end.receipt().is_some());
-        assert!(!end.receipt_due() && end.receipt().is_none());
+        assert!(end.encode_receipt().is_some());
+        assert!(!end.receipt_due() && end.encode_receipt().is_none());
         end.message(MessageFrame { frame_len: 2 << 20, ..message(5) }).unwrap();
         end.take();
         assert!(end.receipt_due());

@@ -200,7 +200,7 @@ impl SendingEnd {
     }
 
     /// The receiver has taken everything up to `sequence`. An error names what is impossible.
-    pub fn receipt(&mut self, sequence: u64) -> Result<(), String> {
+    pub fn on_receipt(&mut self, sequence: u64) -> Result<(), String> {
         self.has_arrived(sequence)?;
         while self.taken < sequence.min(self.sent) {
             self.taken += 1;
@@ -227,14 +227,14 @@ impl SendingEnd {
 
     /// A connection is there, and the receiver says what it has: hands out the rest. If the connection may break (`breaks`), copies
     /// stay here. On a connection that flows already it is only an acknowledgement.
-    pub fn flow_from(&mut self, sequence: u64, breaks: bool) -> Result<Vec<Outgoing>, String> {
+    pub fn resend_from(&mut self, sequence: u64, can_break: bool) -> Result<Vec<Outgoing>, String> {
         self.has_arrived(sequence)?;
         if self.flow != Flow::Held {
             return Ok(Vec::new());
         }
         self.is_fresh = false;
         let mut frames: Vec<Outgoing> = self.continues(sequence).into_iter().collect();
-        if breaks {
+        if can_break {
             self.flow = Flow::Kept;
             frames.extend(self.kept.iter().map(|(_, frame)| frame.clone()));
         } else {
@@ -247,15 +247,15 @@ impl SendingEnd {
 
     /// Goes over to another connection, whose receiver has everything up to `sequence` (0 if it has not said): hands out what that must
     /// carry first. What was given to a connection that does not break stays there, and arrives there; what was kept goes out again.
-    pub fn go_over(&mut self, sequence: u64, breaks: bool) -> Result<Vec<Outgoing>, String> {
+    pub fn go_over(&mut self, sequence: u64, can_break: bool) -> Result<Vec<Outgoing>, String> {
         if self.flow == Flow::Once {
             self.has_arrived(sequence)?;
             self.left_behind = self.sent + u64::from(self.ended);
-            self.flow = if breaks { Flow::Kept } else { Flow::Once };
+            self.flow = if can_break { Flow::Kept } else { Flow::Once };
             return Ok(self.continues(sequence).into_iter().collect());
         }
         self.hold();
-        self.flow_from(sequence, breaks)
+        self.resend_from(sequence, can_break)
     }
 
     /// Says that frames are still under way on another connection, unless the receiver has them.
@@ -330,7 +330,7 @@ pub(super) mod tests {
         assert_eq!(end.room(10), Room::Free);
         end.send(frame(), 10);
         assert_eq!(end.room(10), Room::Full);
-        end.receipt(1).unwrap();
+        end.on_receipt(1).unwrap();
         assert_eq!(end.room(10), Room::Free);
     }
 
@@ -341,7 +341,7 @@ pub(super) mod tests {
         end.send(frame(), 60);
         assert_eq!(end.room(41), Room::Full);
         assert_eq!(end.room(40), Room::Free);
-        end.receipt(1).unwrap();
+        end.on_receipt(1).unwrap();
         assert_eq!(end.room(5000), Room::Free);
     }
 
@@ -352,7 +352,7 @@ pub(super) mod tests {
             let first = (1..).find(|number| {
                 end.send(frame(), 1);
                 let is_timed = end.timed.is_some();
-                end.receipt(*number).unwrap();
+                end.on_receipt(*number).unwrap();
                 is_timed
             });
             assert_eq!(first, Some(timed), "room for {capacity}");
@@ -382,7 +382,7 @@ pub(super) mod tests {
         let mut end = SendingEnd::new(spec(10, 1000), 0);
         assert!(end.send(frame(), 1).is_none());
         assert!(!end.is_flushed());
-        assert_eq!(end.flow_from(0, false).unwrap().len(), 1);
+        assert_eq!(end.resend_from(0, false).unwrap().len(), 1);
         assert!(end.send(frame(), 1).is_some());
         assert!(end.is_flushed());
     }
@@ -391,33 +391,33 @@ pub(super) mod tests {
     fn over_one_that_breaks_messages_are_kept_until_the_receiver_has_them() {
         let mut end = SendingEnd::new(spec(10, 1000), 0);
         end.send(frame(), 1);
-        assert_eq!(end.flow_from(0, true).unwrap().len(), 1);
+        assert_eq!(end.resend_from(0, true).unwrap().len(), 1);
         assert!(end.send(frame(), 1).is_some());
         assert!(end.end().is_some());
         end.hold();
-        assert_eq!(end.flow_from(1, true).unwrap().len(), 2);
-        assert!(end.flow_from(3, true).unwrap().is_empty());
+        assert_eq!(end.resend_from(1, true).unwrap().len(), 2);
+        assert!(end.resend_from(3, true).unwrap().is_empty());
         assert!(end.is_flushed());
     }
 
     #[test]
     fn what_was_left_to_the_connection_before_is_announced_to_the_next_one() {
         let mut end = SendingEnd::new(spec(10, 1000), 0);
-        end.flow_from(0, false).unwrap();
+        end.resend_from(0, false).unwrap();
         end.send(frame(), 1);
         end.send(frame(), 1);
         assert_eq!(end.go_over(1, true).unwrap().len(), 1);
         assert!(end.send(frame(), 1).is_some());
         end.hold();
-        assert_eq!(end.flow_from(1, true).unwrap().len(), 2, "announced again, and message 3");
+        assert_eq!(end.resend_from(1, true).unwrap().len(), 2, "announced again, and message 3");
         end.hold();
-        assert_eq!(end.flow_from(2, true).unwrap().len(), 1, "message 3");
+        assert_eq!(end.resend_from(2, true).unwrap().len(), 1, "message 3");
     }
 
     #[test]
     fn what_was_kept_goes_out_again_by_the_next_connection() {
         let mut end = SendingEnd::new(spec(10, 1000), 0);
-        end.flow_from(0, true).unwrap();
+        end.resend_from(0, true).unwrap();
         end.send(frame(), 1);
         end.send(frame(), 1);
         assert_eq!(end.go_over(1, false).unwrap().len(), 1);
@@ -428,7 +428,7 @@ pub(super) mod tests {
     fn an_acknowledgement_of_what_was_not_sent_is_an_error() {
         let mut end = SendingEnd::new(spec(10, 1000), 0);
         end.send(frame(), 1);
-        assert!(end.receipt(2).unwrap_err().contains("message 2 of 1"));
+        assert!(end.on_receipt(2).unwrap_err().contains("message 2 of 1"));
     }
 
     #[test]

@@ -26,7 +26,7 @@
 //! | `chunk` | `n` | n messages of bytes; the last takes the rest | kept on each |
 //! | `dechunk` | `n` | n messages of bytes joined | the last's |
 //!
-//! The last four work in two halves, one at each end of a conduit: [`OTHER_HALVES`]. A checksum is not made by the filter itself but
+//! `zstd`, `lz4`, `precision` and `checksum` work in two halves, one at each end of a conduit: [`OTHER_HALVES`]. A checksum is not made by the filter itself but
 //! travels in the frame ([`xmml_wire::frame::check`]); what it would do here is nothing.
 //!
 //! The single argument is the filter's factor, or the parameter of that name. Arithmetic works on every numeric array and scalar, nested ones included;

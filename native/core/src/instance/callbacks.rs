@@ -227,7 +227,7 @@ impl Instance {
         self.with_state(|state| {
             for listener in &listeners {
                 let has_ended = match listener.source {
-                    Source::Conduit(end) => state.look(end)? == Next::Ended,
+                    Source::Conduit(end) => state.next_for_program(end)? == Next::Ended,
                     Source::Holders(input) => state.look_at_holders(input)? == FromHolders::Ended,
                 };
                 if !has_ended {
@@ -312,7 +312,7 @@ fn next_message<T>(state: &mut State, listeners: &[Listener], next: &mut usize) 
         let place = (*next + turn) % listeners.len();
         let listener = &listeners[place];
         let end = match listener.source {
-            Source::Conduit(end) => match state.look(end)? {
+            Source::Conduit(end) => match state.next_for_program(end)? {
                 Next::Message => Some(end),
                 Next::Ended => continue,
                 Next::Nothing => None,

@@ -1,4 +1,22 @@
 //! Sending and receiving.
+//!
+//! A message passes [`Instance::send`], `send_here` (order of operators, time stamps), `filter_and_send` (the filters of the sender) and
+//! `transmit`: [`short::send`] writes a short one into shared memory, past all queues; `transmit_encoded` numbers any other. If that
+//! cannot be written at once, [`SendingEnd::send`] keeps it where a connection can break, and it is queued on its connection; what is
+//! queued is written when the state is unlocked ([`Locked`]).
+//!
+//! It is received by [`short::receive`], or the caller that waits (or the I/O thread) reads it: [`Runtime::read`], [`State::deliver`],
+//! [`ReceivingEnd::message`] (which drops what comes twice), and, when the program asks, [`State::next_for_program`] (the filters of the
+//! receiver).
+//!
+//! After a break: [`State::connection_lost`], `IoThread::dial`, then the receiver says what it has
+//! ([`State::add_sender_connection`]), and the sender sends again what is missing ([`Routing::on_resume`]).
+//!
+//! [`SendingEnd::send`]: crate::conduit::SendingEnd::send
+//! [`ReceivingEnd::message`]: crate::conduit::ReceivingEnd::message
+//! [`Locked`]: crate::runtime::Locked
+//! [`Runtime::read`]: crate::runtime::Runtime::read
+//! [`Routing::on_resume`]: crate::runtime::routing::Routing::on_resume
 
 use std::time::{Duration, Instant};
 
@@ -19,6 +37,43 @@ use super::ports::Port;
 use super::{Backend, Instance, Received, Sent, Stamps};
 
 impl Instance {
+    /// Sends `data`. Without `to`, a port that leads to several receivers sends to each. The message may refer to the caller's memory
+    /// ([`xmml_wire::buffer::Buffer::wrap`]): what cannot be written at once, or what a filter may hold back, is copied before this
+    /// returns.
+    ///
+    /// Waits while the conduit is full; the wait ends with a receipt, a larger capacity, the receiver's leaving, or the end of the run.
+    ///
+    /// Of ranks that joined together all call this: on an ordinary port what rank 0 gives is sent, on a parallel one each sends its block.
+    pub fn send(&self, port: &str, to: Option<u32>, data: Data, stamps: Stamps) -> Result<Sent> {
+        self.send_block(port, to, data, None, stamps)
+    }
+
+    /// [`Instance::send`] of a block of an array whose whole has the extents `shape`; `None`: those that the model gives.
+    pub fn send_block(
+        &self,
+        port: &str,
+        to: Option<u32>,
+        data: Data,
+        shape: Option<&[u64]>,
+        stamps: Stamps,
+    ) -> Result<Sent> {
+        match self.together(port)? {
+            Some(team) => self.send_together(team, port, to, data, shape, stamps),
+            None => self.send_here(port, to, data, shape, stamps),
+        }
+    }
+
+    /// Takes the next message; never insists on one (see [`Received`]). Without a time-out it waits until a message or the end of the
+    /// conduit comes, or the run ends: how long a partner computes is not ours to bound.
+    ///
+    /// Of ranks that joined together all call this: on an ordinary port each has the message, on a parallel one its own block.
+    pub fn receive(&self, port: &str, of: Option<u32>, timeout: Option<Duration>) -> Result<Received> {
+        match self.together(port)? {
+            Some(team) => self.receive_together(team, port, of, timeout),
+            None => self.receive_own(port, of, timeout),
+        }
+    }
+
     /// [`Instance::send_block`], as far as this process has to do with it.
     pub(super) fn send_here(
         &self,
@@ -140,7 +195,7 @@ impl Instance {
     /// Puts one message on a conduit, waiting for room; false if the receiver has left.
     pub(super) fn transmit(&self, port: &str, end: usize, message: &Message) -> Result<bool> {
         if let Backend::Run { runtime } = &self.backend {
-            // An end that a handle has made is none of the model.
+            // The model says nothing of an end that a handle has made.
             let (_, copy, checksum) = self.outgoing.get(end).copied().unwrap_or_default();
             if checksum.is_none() && short::send(runtime, end, copy, message) {
                 return Ok(true);
@@ -264,7 +319,7 @@ impl Instance {
         let mut has_filters = false;
         let received = self.wait(&WaitFor::messages(&[end]), until, |state| {
             has_filters = state.conduits.inlets[end].has_filters();
-            let next = state.look(end)?;
+            let next = state.next_for_program(end)?;
             Ok(match next {
                 Next::Message => state.conduits.inlets[end].hand_out().map(Received::Message),
                 Next::Ended => Some(Received::Ended),

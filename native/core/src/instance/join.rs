@@ -272,7 +272,7 @@ fn flush_now(connection: &Connection, until: Instant) -> Result<()> {
 fn await_welcome(control: &Connection, until: Instant) -> std::result::Result<Entered, NotEntered> {
     loop {
         let mut frames = Vec::new();
-        let looked = control.look(&mut control.reader(), &mut frames);
+        let looked = control.read_frames(&mut control.reader(), &mut frames);
         let mut frames = frames.into_iter();
         match frames.next() {
             Some(Frame::Control(body)) => match ToInstance::decode(&body, "the coordinator")? {

@@ -85,9 +85,9 @@ impl Instance {
         // Memory takes messages for a receiver that is gone; a socket would not.
         let connections: Vec<_> = runtime.state().connections.outbound().cloned().collect();
         for connection in connections.iter().filter(|connection| connection.is_memory()) {
-            // A bell that nobody has heard lies before the end of the socket, and is taken alone; receipts may lie before the end, too.
-            connection.woken();
-            runtime.woken(connection);
+            // In the socket a wake-up that nobody has taken lies before the end, and one call takes it alone; receipts may lie there, too.
+            connection.drain_wakeups();
+            runtime.after_wakeup(connection);
             while runtime.read(connection) == Read::Something {}
         }
         let all: Vec<usize> = {
@@ -97,7 +97,7 @@ impl Instance {
                 if !state.conduits.receiving[end].has_everything() {
                     let State { conduits, connections, left, .. } = &mut *state;
                     if let Some(connection) = connections.answers_by(&conduits.receiving[end]) {
-                        left.queue(connection, conduits.receiving[end].gone().into());
+                        left.queue(connection, conduits.receiving[end].encode_gone().into());
                     }
                 }
             }

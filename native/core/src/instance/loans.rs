@@ -91,7 +91,7 @@ impl Instance {
     }
 
     fn hand_over_array(&self, array: &mut Array) -> Result<()> {
-        if !array.data.is_lent() {
+        if !array.data.is_foreign() {
             return Ok(()); // no view of the caller's memory, but a buffer: it is passed on as it is
         }
         let mut known = self.loans.known();

@@ -261,7 +261,7 @@ impl Instance {
             let (mut waiting, mut ended) = (SmallVec::<[usize; 4]>::new(), SmallVec::<[usize; 4]>::new());
             has_filters = what.receiving.iter().any(|end| state.conduits.inlets[*end].has_filters());
             for end in initial {
-                match state.look(*end)? {
+                match state.next_for_program(*end)? {
                     Next::Message => waiting.push(*end),
                     Next::Ended => ended.push(*end),
                     Next::Nothing => {}
@@ -275,7 +275,7 @@ impl Instance {
             }
             if waiting.len() == initial.len() {
                 for end in own {
-                    if state.look(*end)? != Next::Message {
+                    if state.next_for_program(*end)? != Next::Message {
                         return Ok(None);
                     }
                 }
@@ -368,7 +368,7 @@ impl Instance {
         let found = self.wait(&what, Some(until), |state| {
             let mut all = Some(true);
             for end in &ends {
-                match state.look(*end)? {
+                match state.next_for_program(*end)? {
                     Next::Message => {}
                     Next::Ended => return Ok(Some(false)),
                     Next::Nothing => all = None,

@@ -207,7 +207,7 @@ impl Instance {
         let taken = self.wait(&WaitFor::messages(&ends), until, |state| {
             let mut found = Vec::new();
             for end in &ends {
-                found.push(state.look(*end)?);
+                found.push(state.next_for_program(*end)?);
             }
             if found.iter().all(|next| *next == Next::Message) {
                 return Ok(Some(ends.iter().filter_map(|end| state.conduits.inlets[*end].hand_out()).collect()));

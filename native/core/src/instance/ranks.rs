@@ -1,6 +1,6 @@
-//! Calls that the ranks of a parallel program make together, or each for itself: `reuse`, `send`, `receive`, `leave`.
+//! What the ranks of a parallel program do together where a program of one process goes straight to the implementation.
 //!
-//! A program that is one process has none of this: its calls go straight to the implementation. Of several ranks that joined together
+//! Of several ranks that joined together
 //! ([`Instance::join_team`]), rank 0 is the instance of the model; it talks to the run on all ordinary ports, and tells the others what
 //! came of it. If a port is parallel (`run:decomp`), each further rank is a member of the run too, `name#rank`, and sends and receives its
 //! own part there. Every rank keeps the place in the loop by itself, so steps and times need no words between them.
@@ -176,28 +176,16 @@ impl Instance {
         Ok(begins)
     }
 
-    /// Sends `data`. Without `to`, a port that leads to several receivers sends to each. The message may refer to the caller's memory ([`xmml_wire::buffer::Buffer::wrap`]):
-    /// what cannot be written at once, or what a filter may hold back, is copied before this returns.
-    ///
-    /// Waits while the conduit is full; the wait ends with a receipt, a larger capacity, the receiver's leaving, or the end of the run.
-    ///
-    /// Of ranks that joined together all call this: on an ordinary port what rank 0 gives is sent, on a parallel one each sends its block.
-    pub fn send(&self, port: &str, to: Option<u32>, data: Data, stamps: Stamps) -> Result<Sent> {
-        self.send_block(port, to, data, None, stamps)
-    }
-
-    /// [`Instance::send`] of a block of an array whose whole has the extents `shape`; `None`: those that the model gives.
-    pub fn send_block(
+    /// [`Instance::send_block`] on an ordinary port, which all ranks call: rank 0 sends.
+    pub(super) fn send_together(
         &self,
+        team: &dyn Team,
         port: &str,
         to: Option<u32>,
         data: Data,
         shape: Option<&[u64]>,
         stamps: Stamps,
     ) -> Result<Sent> {
-        let Some(team) = self.together(port)? else {
-            return self.send_here(port, to, data, shape, stamps);
-        };
         if team.rank() == 0 {
             return team::share(team, Some(self.send_here(port, to, data, shape, stamps)));
         }
@@ -252,12 +240,14 @@ impl Instance {
         }
     }
 
-    /// Takes the next message; never insists on one (see [`Received`]). Without a time-out it waits until a message or the end of the
-    /// conduit comes, or the run ends: how long a partner computes is not ours to bound.
-    ///
-    /// Of ranks that joined together all call this: on an ordinary port each has the message, on a parallel one its own block.
-    pub fn receive(&self, port: &str, of: Option<u32>, timeout: Option<Duration>) -> Result<Received> {
-        let Some(team) = self.together(port)? else { return self.receive_own(port, of, timeout) };
+    /// [`Instance::receive`] on an ordinary port, which all ranks call: rank 0 receives.
+    pub(super) fn receive_together(
+        &self,
+        team: &dyn Team,
+        port: &str,
+        of: Option<u32>,
+        timeout: Option<Duration>,
+    ) -> Result<Received> {
         if team.rank() > 0 {
             return self.receive_from_lead(team, port, of);
         }
@@ -310,7 +300,7 @@ impl Instance {
     }
 
     /// A receive that each rank makes by itself. With a time-out, either all ranks have their parts in time, or none takes its own.
-    fn receive_own(&self, port: &str, of: Option<u32>, timeout: Option<Duration>) -> Result<Received> {
+    pub(super) fn receive_own(&self, port: &str, of: Option<u32>, timeout: Option<Duration>) -> Result<Received> {
         let team = self.team.as_deref().filter(|team| team.size() > 1);
         let (Some(team), Some(timeout)) = (team, timeout) else { return self.receive_here(port, of, timeout) };
         let until = Instant::now() + timeout.min(Duration::from_secs(1 << 30));

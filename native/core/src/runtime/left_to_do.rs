@@ -16,7 +16,7 @@ pub struct LeftToDo {
     /// Connections with queued frames to be written; seldom more than one.
     pub(super) to_flush: SmallVec<[Arc<Connection>; 2]>,
     /// Connections that the I/O thread must read from now on.
-    pub(super) to_watch: Vec<Arc<Connection>>,
+    pub(super) to_read: Vec<Arc<Connection>>,
     /// Messages to the coordinator.
     pub(super) news: Vec<ToCoordinator>,
 }
@@ -43,8 +43,8 @@ impl LeftToDo {
     }
 
     /// Has the I/O thread read a connection.
-    pub fn watch(&mut self, connection: Arc<Connection>) {
-        self.to_watch.push(connection);
+    pub fn read_on_io_thread(&mut self, connection: Arc<Connection>) {
+        self.to_read.push(connection);
     }
 
     /// Has the coordinator told something.
@@ -54,7 +54,7 @@ impl LeftToDo {
 
     /// Takes all of it; `None`: there is nothing to do, as after most calls.
     pub fn take(&mut self) -> Option<LeftToDo> {
-        let is_empty = self.to_flush.is_empty() && self.to_watch.is_empty() && self.news.is_empty();
+        let is_empty = self.to_flush.is_empty() && self.to_read.is_empty() && self.news.is_empty();
         (!is_empty).then(|| std::mem::take(self))
     }
 }

@@ -41,7 +41,7 @@ pub enum Status {
     /// There is a connection.
     Up,
     /// The peer has ended without a word; the coordinator will say why.
-    Broken {
+    PeerEnded {
         /// Since when.
         since: Instant,
         /// What the connection said.
@@ -204,7 +204,7 @@ impl Link {
 
     /// No conduit uses it any more; returns the connection, which is not needed.
     pub fn rest(&mut self) -> Option<Arc<Connection>> {
-        if !matches!(self.status, Status::Over | Status::Broken { .. }) {
+        if !matches!(self.status, Status::Over | Status::PeerEnded { .. }) {
             self.status = Status::Resting;
         }
         self.candidates.clear();
@@ -300,7 +300,7 @@ impl Link {
     }
 
     /// The receiver has answered.
-    pub fn admitted(&mut self) {
+    pub fn on_first_resume(&mut self) {
         self.admitted = true;
         if let Some(method) = self.chosen.filter(|method| !self.answered.contains(method)) {
             self.answered.push(method);
@@ -310,7 +310,7 @@ impl Link {
 
     /// The connection was lost; so many messages of its conduits have arrived, and `waits` says whether more are to. True: begin to
     /// connect again.
-    pub fn lost(&mut self, breaks: bool, reason: &str, (arrived, waits): (u64, bool), here: &Place) -> bool {
+    pub fn lost(&mut self, can_break: bool, reason: &str, (arrived, waits): (u64, bool), here: &Place) -> bool {
         let lost = self.connection.take();
         if matches!(self.status, Status::Over) {
             return false;
@@ -323,7 +323,7 @@ impl Link {
                 self.refuse(connection.method, format!("the receiver did not take it up: {reason}"));
             }
             true
-        } else if breaks {
+        } else if can_break {
             self.begin(here);
             self.not_before = self.fruitless.lost(arrived, waits, Instant::now());
             if let (None, Some(method)) = (self.not_before, self.chosen) {
@@ -336,7 +336,7 @@ impl Link {
             }
             true
         } else {
-            self.status = Status::Broken { since: Instant::now(), reason: reason.to_owned() };
+            self.status = Status::PeerEnded { since: Instant::now(), reason: reason.to_owned() };
             false
         }
     }

@@ -155,11 +155,11 @@ impl Runtime {
         &self,
         token: u64,
         method: &'static str,
-        breaks: bool,
+        can_break: bool,
         peer: String,
         stream: Box<dyn xmml_wire::methods::Stream>,
     ) -> Arc<Connection> {
-        Arc::new(Connection::new(token, method, breaks, peer, stream, self.memory.pool.clone(), Limits::default()))
+        Arc::new(Connection::new(token, method, can_break, peer, stream, self.memory.pool.clone(), Limits::default()))
     }
 
     /// Sets the check that may end waits.
@@ -180,7 +180,7 @@ impl Runtime {
     /// Does what was left to do under the lock.
     fn finish(&self, left: LeftToDo) {
         left.to_flush.iter().for_each(|connection| self.flush(connection));
-        left.to_watch.into_iter().for_each(|connection| self.commands.give(Command::Read(connection)));
+        left.to_read.into_iter().for_each(|connection| self.commands.give(Command::Read(connection)));
         left.news.iter().for_each(|news| self.tell(news));
     }
 
@@ -188,7 +188,7 @@ impl Runtime {
     pub fn flush(&self, connection: &Arc<Connection>) {
         match connection.flush() {
             Ok(true) => {}
-            Ok(false) => self.commands.give(Command::Watch(connection.clone())),
+            Ok(false) => self.commands.give(Command::WriteWhenRoom(connection.clone())),
             Err(error) => self.write_failed(connection, &explained(&error)),
         }
     }
@@ -201,15 +201,20 @@ impl Runtime {
             connection.writer().clear();
             return;
         }
-        while matches!(self.read(connection), Read::Something | Read::Part) {}
-        self.connection_lost(connection, reason);
+        let mut last = Read::Something;
+        while matches!(last, Read::Something | Read::Part) {
+            last = self.read(connection);
+        }
+        if last != Read::Closed {
+            self.connection_lost(connection, reason);
+        }
     }
 
     /// The descriptor of a connection through memory may have been readable: somebody has come, or has made room.
-    pub fn woken(&self, connection: &Arc<Connection>) {
-        connection.woken();
+    pub fn after_wakeup(&self, connection: &Arc<Connection>) {
+        connection.drain_wakeups();
         if connection.writer().handed_over {
-            self.commands.give(Command::Watch(connection.clone()));
+            self.commands.give(Command::WriteWhenRoom(connection.clone()));
         }
     }
 
@@ -235,7 +240,7 @@ impl Runtime {
         }
         let mut reader = connection.reader();
         let mut frames = std::mem::take(&mut reader.scratch);
-        let looked = connection.look(&mut reader, &mut frames);
+        let looked = connection.read_frames(&mut reader, &mut frames);
         let mut found = if matches!(looked, Looked::Part) { Read::Part } else { Read::Nothing };
         let mut fault = None;
         let mut left_to_do = None;
@@ -270,7 +275,7 @@ impl Runtime {
         let mut state = self.state();
         let faults = state.faults.entry(connection.peer.clone()).or_default();
         *faults += 1;
-        if !connection.breaks || *faults >= FAULTS_IN_A_ROW {
+        if !connection.can_break || *faults >= FAULTS_IN_A_ROW {
             let problem = format!("what it sent cannot be taken in: {problem}");
             let error = Error::Protocol { peer: connection.peer.clone(), problem };
             if state.standing.over.is_none() {
@@ -297,7 +302,7 @@ impl Runtime {
         };
         let is_damage =
             matches!(error, FrameError::Damaged { .. } | FrameError::DamagedHead | FrameError::Stream { .. });
-        if is_damage && connection.breaks {
+        if is_damage && connection.can_break {
             let text = format!("{}: {problem}; it is sent again over a new connection", connection.peer);
             self.tell(&ToCoordinator::Warning { text });
         }

@@ -134,10 +134,10 @@ impl Routing<'_> {
     }
 
     /// The receiver says what it has of a conduit.
-    pub fn resume(&mut self, connection: &Arc<Connection>, end: usize, sequence: u64) -> Result<(), String> {
+    pub fn on_resume(&mut self, connection: &Arc<Connection>, end: usize, sequence: u64) -> Result<(), String> {
         // Also a connection that no conduit waits for any more: one may want it later, and the receiver does not answer again.
         if let Some(link) = self.connections.link_on(connection) {
-            self.connections.links[link].admitted();
+            self.connections.links[link].on_first_resume();
         }
         if let Some(next) =
             self.conduits.sending[end].next_link.filter(|next| self.connections.links[*next].is_on(connection))
@@ -154,7 +154,7 @@ impl Routing<'_> {
 
     /// What waits goes out by the connection of the end's link, whose receiver has everything up to `sequence`.
     fn flow_on(&mut self, end: usize, sequence: u64, connection: &Arc<Connection>) -> Result<(), String> {
-        for frame in self.conduits.sending[end].flow_from(sequence, connection.breaks)? {
+        for frame in self.conduits.sending[end].resend_from(sequence, connection.can_break)? {
             self.left.queue(connection, frame);
         }
         if self.conduits.sending[end].change.is_some() && self.conduits.sending[end].next_link.is_none() {
@@ -172,7 +172,7 @@ impl Routing<'_> {
             .filter(|end| self.conduits.sending[*end].is_fresh)
             .collect();
         for end in fresh {
-            for frame in self.conduits.sending[end].flow_from(0, connection.breaks)? {
+            for frame in self.conduits.sending[end].resend_from(0, connection.can_break)? {
                 self.left.queue(connection, frame);
             }
         }
@@ -198,7 +198,7 @@ impl Routing<'_> {
         if let Some(old) = self.connections.links[before].connection.clone() {
             self.left.queue(&old, frame::encode_leaves(self.conduits.sending[end].spec.id).to_vec().into());
         }
-        for frame in self.conduits.sending[end].go_over(sequence, connection.breaks)? {
+        for frame in self.conduits.sending[end].go_over(sequence, connection.can_break)? {
             self.left.queue(connection, frame);
         }
         self.change_link(end, next);
@@ -223,7 +223,7 @@ impl Routing<'_> {
         if let Some(old) = self.connections.links[link].rest() {
             self.left.queue(&old, frame::encode_closes().to_vec().into());
             self.connections.retired.push(old.clone());
-            self.left.watch(old);
+            self.left.read_on_io_thread(old);
         }
     }
 
@@ -286,7 +286,7 @@ impl Routing<'_> {
             }
             self.conduits.receiving[end].comes_by_no_more(connection);
             let Some(other) = self.connections.answers_by(&self.conduits.receiving[end]) else { continue };
-            if let Some(receipt) = self.conduits.receiving[end].receipt_again() {
+            if let Some(receipt) = self.conduits.receiving[end].encode_receipt_again() {
                 self.left.queue(other, receipt.into());
             }
         }

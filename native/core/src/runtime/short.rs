@@ -70,8 +70,8 @@ fn write(
 
 /// The next message of a receiving end, if it comes the short way, now or (if the caller has time) in a moment.
 #[inline]
-pub fn receive(runtime: &Runtime, end: usize, has_time: bool) -> Option<Message> {
-    take(runtime, end, has_time, |state, message| {
+pub fn receive(runtime: &Runtime, end: usize, is_without_timeout: bool) -> Option<Message> {
+    take(runtime, end, is_without_timeout, |state, message| {
         state.conduits.inlets[end].handed += 1;
         message
     })
@@ -84,12 +84,18 @@ pub fn prepare(runtime: &Runtime, end: usize) {
 
 /// Takes the next message of a receiving end, if it comes the short way, and hands it to `then` before anybody else sees the state.
 #[inline]
-fn take<R>(runtime: &Runtime, end: usize, has_time: bool, then: impl FnOnce(&mut State, Message) -> R) -> Option<R> {
+fn take<R>(
+    runtime: &Runtime,
+    end: usize,
+    is_without_timeout: bool,
+    then: impl FnOnce(&mut State, Message) -> R,
+) -> Option<R> {
     runtime.note_caller();
     let seen = runtime.attention.load(Ordering::Acquire);
     let connection = comes_by(&runtime.state(), end)?.clone();
     let glance = connection.memory()?.glance()?;
-    let comes = glance.has_news() || (has_time && runtime.spin.is_worth_a_glance() && watch(runtime, glance, seen));
+    let comes =
+        glance.has_news() || (is_without_timeout && runtime.spin.is_worth_a_glance() && watch(runtime, glance, seen));
     if !comes {
         return None;
     }

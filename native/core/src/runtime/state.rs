@@ -130,9 +130,10 @@ impl State {
         is_written
     }
 
-    /// What the program would get from a receiving end now. What that takes off the conduit is acknowledged.
-    pub fn look(&mut self, end: usize) -> Result<Next> {
-        let next = self.conduits.inlets[end].look(&mut self.conduits.receiving[end])?;
+    /// Filters the next message of a receiving end, if there is one, and says what the program would get now. The sender hears of what was
+    /// taken, if a receipt is due.
+    pub fn next_for_program(&mut self, end: usize) -> Result<Next> {
+        let next = self.conduits.inlets[end].filter_next(&mut self.conduits.receiving[end])?;
         self.return_receipt(end, false);
         Ok(next)
     }
@@ -140,7 +141,7 @@ impl State {
     /// What an open in port has for the program.
     pub fn look_at_holders(&mut self, input: usize) -> Result<FromHolders> {
         let mut open = std::mem::take(&mut self.open);
-        let found = open.look_at_holders(input, |end| self.look(end));
+        let found = open.look_at_holders(input, |end| self.next_for_program(end));
         self.open = open;
         found
     }
@@ -158,7 +159,7 @@ impl State {
             return;
         }
         let Some(connection) = self.connections.answers_by(end) else { return };
-        if let Some(receipt) = end.receipt() {
+        if let Some(receipt) = end.encode_receipt() {
             self.left.queue(connection, receipt.into());
         }
     }
@@ -190,14 +191,14 @@ impl State {
                 Frame::End { conduit, sequence } => {
                     let end = self.conduits.receiving_from(connection, conduit)?;
                     self.conduits.receiving[end].end(sequence)?;
-                    if connection.breaks {
-                        let resume = self.conduits.receiving[end].resume();
+                    if connection.can_break {
+                        let resume = self.conduits.receiving[end].encode_resume();
                         self.left.queue(connection, resume.into());
                     }
                 }
                 Frame::Receipt { conduit, sequence } => {
                     let end = self.conduits.sending_to(connection, conduit)?;
-                    self.conduits.sending[end].receipt(sequence)?;
+                    self.conduits.sending[end].on_receipt(sequence)?;
                 }
                 // The receiver knew of a conduit by a handle before this end does; what it says of it, this end is told too.
                 Frame::Gone { conduit, .. } | Frame::Resume { conduit, .. } if self.is_being_opened(conduit) => {}
@@ -208,7 +209,7 @@ impl State {
                 Frame::Alive => {}
                 Frame::Resume { conduit, sequence } => {
                     let end = self.conduits.sending_to(connection, conduit)?;
-                    self.routing().resume(connection, end, sequence)?;
+                    self.routing().on_resume(connection, end, sequence)?;
                 }
                 Frame::Leaves { conduit } => {
                     let end = self.conduits.receiving_from(connection, conduit)?;
@@ -230,15 +231,17 @@ impl State {
         conduit >= FIRST_OPENED && self.open.is_opening() && self.conduits.sending_end(conduit).is_none()
     }
 
-    /// A sender has connected; it hears what is here already, and so that it may begin.
-    pub fn admit(&mut self, connection: &Arc<Connection>) {
+    /// Adds the connection of a sender, which hears what is here already, and so that it may begin.
+    pub fn add_sender_connection(&mut self, connection: &Arc<Connection>) {
         for end in self.conduits.receiving.iter_mut().filter(|end| end.spec.sender == connection.peer) {
             end.lost = None;
-            end.method = Some(connection.method);
-            end.is_protected = connection.is_protected();
-            self.left.queue(connection, end.resume().into());
+            if end.via.is_none() {
+                end.method = Some(connection.method);
+                end.is_protected = connection.is_protected();
+            }
+            self.left.queue(connection, end.encode_resume().into());
             // The last receipt may have been lost with the connection before, and the sender be waiting for it.
-            if let Some(receipt) = end.receipt_again() {
+            if let Some(receipt) = end.encode_receipt_again() {
                 self.left.queue(connection, receipt.into());
             }
         }
@@ -247,7 +250,7 @@ impl State {
     }
 
     /// A link has its connection. What waits goes out when the receiver says what it has.
-    pub fn link_up(&mut self, link: usize, connection: &Arc<Connection>) {
+    pub fn set_link_connection(&mut self, link: usize, connection: &Arc<Connection>) {
         if let Some(old) = self.connections.links[link].connection.take() {
             old.close();
         }
@@ -265,7 +268,7 @@ impl State {
             let link = &mut self.connections.links[index];
             link.conduits.iter().for_each(|end| self.conduits.sending[*end].hold());
             let far = self.conduits.arrived(&link.conduits);
-            dial = link.lost(connection.breaks, reason, far, here).then_some(index);
+            dial = link.lost(connection.can_break, reason, far, here).then_some(index);
         }
         self.connections.retired.retain(|other| !Arc::ptr_eq(other, connection));
         self.conduits.receiving.iter_mut().for_each(|end| end.comes_by_no_more(connection));

@@ -145,7 +145,7 @@ impl WaitFor {
                 Status::Unreachable { reason } if !state.conduits.sending[*end].is_gone() => {
                     return Err(Error::Protocol { peer: link.peer.clone(), problem: reason.clone() });
                 }
-                Status::Broken { since, reason } if !state.conduits.sending[*end].is_gone() => {
+                Status::PeerEnded { since, reason } if !state.conduits.sending[*end].is_gone() => {
                     if now >= *since + VERDICT_LIMIT {
                         return Err(broken(&link.peer, reason));
                     }
@@ -156,7 +156,7 @@ impl WaitFor {
         }
         for end in self.receiving_ends(state).map(|end| &state.conduits.receiving[end]) {
             let Some((lost, reason)) = end.lost.as_ref().filter(|_| !end.has_everything()) else { continue };
-            let may_come_again = end.method.and_then(methods::by_name).is_none_or(|method| method.breaks());
+            let may_come_again = end.method.and_then(methods::by_name).is_none_or(|method| method.can_break());
             let limit = if may_come_again { connect_limit() + VERDICT_LIMIT } else { VERDICT_LIMIT };
             if now >= *lost + limit {
                 return Err(broken(&end.spec.sender, reason));
@@ -188,7 +188,7 @@ impl Drop for Enrolment<'_> {
     fn drop(&mut self) {
         let mut state = self.runtime.state();
         state.waiters.withdraw(&self.flag);
-        // This thread may have taken a bell that was for others too, and will not say again that it sleeps: they must.
+        // This thread may have taken a wake-up that was for others, too, and does not announce its sleep again: they have to.
         state.waiters.wake(None);
     }
 }
@@ -206,7 +206,7 @@ pub fn wait<T>(
     runtime.note_caller();
     let mut waiting = Waiting { runtime, what, until, ready, found: None };
     let mut state = runtime.state();
-    waiting.look(&mut state);
+    waiting.check(&mut state);
     if let Some(found) = waiting.found {
         return found.map(Some);
     }
@@ -239,7 +239,7 @@ struct Waiting<'a, T, F> {
 
 impl<T, F: FnMut(&mut State) -> Result<Option<T>>> Waiting<'_, T, F> {
     /// Looks at the state, unless something was found already.
-    fn look(&mut self, state: &mut State) {
+    fn check(&mut self, state: &mut State) {
         if self.found.is_none() {
             self.found = self.what.verdict(state).and_then(|()| (self.ready)(state)).transpose();
         }
@@ -256,7 +256,7 @@ impl<T, F: FnMut(&mut State) -> Result<Option<T>>> Waiting<'_, T, F> {
             is_news = self.read_these(connections, Look::Memory).0;
         }
         if is_news && self.found.is_none() {
-            self.look(&mut self.runtime.state());
+            self.check(&mut self.runtime.state());
         }
     }
 
@@ -285,7 +285,7 @@ impl<T, F: FnMut(&mut State) -> Result<Option<T>>> Waiting<'_, T, F> {
             if self.found.is_none() && (is_news || attention != seen) {
                 seen = attention;
                 let mut state = runtime.state();
-                self.look(&mut state);
+                self.check(&mut state);
                 connections = self.what.connections(&state);
             }
             if self.found.is_some() {
@@ -308,7 +308,7 @@ impl<T, F: FnMut(&mut State) -> Result<Option<T>>> Waiting<'_, T, F> {
     fn read_these(&mut self, connections: &[Arc<Connection>], look: Look) -> (bool, bool) {
         let (mut found, mut part) = (false, false);
         for connection in connections.iter().filter(|connection| look == Look::All || connection.is_memory()) {
-            match self.runtime.read_and(connection, &mut |state| self.look(state)) {
+            match self.runtime.read_and(connection, &mut |state| self.check(state)) {
                 Read::Nothing => {}
                 Read::Part => part = true,
                 Read::Something | Read::Closed => found = true,
@@ -344,7 +344,7 @@ impl<T, F: FnMut(&mut State) -> Result<Option<T>>> Waiting<'_, T, F> {
             // What this thread reads itself need not raise its own flag, which takes two system calls.
             let read = |connection| runtime.read_for(Some(&enrolment.flag), connection, &mut |_| {});
             let found = connections.iter().map(read).filter(|read| *read != Read::Nothing).count();
-            if found > 0 || !connections.iter().all(|connection| connection.may_sleep()) {
+            if found > 0 || !connections.iter().all(|connection| connection.announce_sleep()) {
                 continue;
             }
             let mut fds = Vec::with_capacity(connections.len() + 1);
@@ -354,7 +354,7 @@ impl<T, F: FnMut(&mut State) -> Result<Option<T>>> Waiting<'_, T, F> {
             let polled = poll_readable(&fds, wake_at.into_iter().flatten().min())
                 .map_err(|error| Error::io("wait for a message", &error))?;
             for connection in connections.iter().filter(|connection| connection.is_memory()) {
-                runtime.woken(connection);
+                runtime.after_wakeup(connection);
                 // The bell may have been for another thread: what it announced is taken in whatever becomes of this wait.
                 read(connection);
             }

@@ -23,7 +23,7 @@ fn read(pipe: &Pipe<u32>) -> Option<u8> {
             Ok(count) => return (count == 1).then_some(byte[0]),
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::WouldBlock);
-                if pipe.may_sleep() {
+                if pipe.announce_sleep() {
                     pipe.bell().wait();
                     pipe.woken();
                 }

@@ -28,12 +28,12 @@ fn shared(lines: usize) -> Arc<Shared> {
 fn write_all(shared: &Shared, writer: &mut Writer, bytes: &[u8]) {
     for byte in bytes {
         while writer.write(&shared.positions, &[IoSlice::new(&[*byte])]).unwrap() == 0 {
-            if writer.may_sleep(&shared.positions) {
+            if writer.announce_sleep(&shared.positions) {
                 shared.writer_bell.wait();
                 shared.writer_bell.lower();
             }
         }
-        if Writer::must_wake_reader(&shared.positions) {
+        if Writer::take_reader_sleep(&shared.positions) {
             shared.reader_bell.raise();
         }
     }
@@ -47,10 +47,10 @@ fn read(shared: &Shared, reader: &mut Reader, count: usize) -> Vec<u8> {
         let space = (count - got.len()).min(bytes.len());
         let read = reader.read(&shared.positions, &mut bytes[..space]).unwrap();
         got.extend(&bytes[..read]);
-        if read > 0 && reader.must_wake_writer(&shared.positions) {
+        if read > 0 && reader.take_writer_sleep(&shared.positions) {
             shared.writer_bell.raise();
         }
-        if read == 0 && reader.glance().may_sleep(&shared.positions) {
+        if read == 0 && reader.glance().announce_sleep(&shared.positions) {
             shared.reader_bell.wait();
             shared.reader_bell.lower();
         }
@@ -129,7 +129,7 @@ fn what_was_published_before_the_end_is_read_before_it() {
                 got.push(byte[0]);
             } else if has_ended {
                 break;
-            } else if !ended.load(Ordering::Acquire) && reader.glance().may_sleep(&shared.positions) {
+            } else if !ended.load(Ordering::Acquire) && reader.glance().announce_sleep(&shared.positions) {
                 shared.reader_bell.wait();
                 shared.reader_bell.lower();
             }
@@ -171,7 +171,7 @@ fn frames_are_there_as_a_whole_or_not_at_all() {
             for body in [3, 50, 4] {
                 let frame = frame(body);
                 while !writer.write_frame(&theirs.positions, &frame[..FRAME_HEAD], &frame[FRAME_HEAD..]).unwrap() {
-                    if writer.may_sleep(&theirs.positions) {
+                    if writer.announce_sleep(&theirs.positions) {
                         theirs.writer_bell.wait();
                         theirs.writer_bell.lower();
                     } else {
@@ -192,7 +192,7 @@ fn frames_are_there_as_a_whole_or_not_at_all() {
             reader.copy_of_frame(0, &mut got);
             assert_eq!(got, frame(body));
             reader.skip_frame(&shared.positions);
-            if reader.must_wake_writer(&shared.positions) {
+            if reader.take_writer_sleep(&shared.positions) {
                 shared.writer_bell.raise();
             }
         }

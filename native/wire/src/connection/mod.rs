@@ -51,7 +51,7 @@ pub struct Connection {
     /// Name of its method.
     pub method: &'static str,
     /// Whether it can break while both ends live ([`crate::methods::Method::breaks`]).
-    pub breaks: bool,
+    pub can_break: bool,
     /// Name of the instance at the other end.
     pub peer: String,
     stream: Box<dyn Stream>,
@@ -68,7 +68,7 @@ impl Connection {
     pub fn new(
         token: u64,
         method: &'static str,
-        breaks: bool,
+        can_break: bool,
         peer: String,
         stream: Box<dyn Stream>,
         pool: BufferPool,
@@ -77,7 +77,7 @@ impl Connection {
         Connection {
             token,
             method,
-            breaks,
+            can_break,
             peer,
             pulse: stream.can_fall_silent().then(HeartbeatTimer::begin),
             stream,
@@ -141,7 +141,7 @@ impl Connection {
     }
 
     /// Reads what is there, up to the first complete frames. A payload that has begun is read as far as it has come.
-    pub fn look(&self, decoder: &mut Decoder, frames: &mut Vec<Frame>) -> Looked {
+    pub fn read_frames(&self, decoder: &mut Decoder, frames: &mut Vec<Frame>) -> Looked {
         if self.is_closed() {
             return Looked::Closed("the connection is closed".to_owned());
         }
@@ -217,20 +217,20 @@ impl Connection {
         self.memory().is_none_or(Memory::has_news) || self.is_closed()
     }
 
-    /// Whether the caller may sleep until the descriptor is readable: see [`Memory::may_sleep`].
-    pub fn may_sleep(&self) -> bool {
-        self.memory().map_or_else(|| !self.stream.reads_ahead(), Memory::may_sleep) && !self.is_closed()
+    /// Announces that the caller is about to sleep until the descriptor is readable; false: it must look first. See [`Memory::announce_sleep`].
+    pub fn announce_sleep(&self) -> bool {
+        self.memory().map_or_else(|| !self.stream.reads_ahead(), Memory::announce_sleep) && !self.is_closed()
     }
 
-    /// Whether the caller may sleep until a connection through memory has room: see [`Memory::may_sleep_for_room`].
-    pub fn may_sleep_for_room(&self) -> bool {
-        self.memory().is_none_or(Memory::may_sleep_for_room)
+    /// Announces that the caller is about to sleep until a connection through memory has room. See [`Memory::announce_sleep_for_room`].
+    pub fn announce_sleep_for_room(&self) -> bool {
+        self.memory().is_none_or(Memory::announce_sleep_for_room)
     }
 
     /// The descriptor of a connection through memory was readable; the caller reads and writes on.
-    pub fn woken(&self) {
+    pub fn drain_wakeups(&self) {
         if let Some(memory) = self.memory() {
-            memory.woken();
+            memory.drain_wakeups();
         }
     }
 
@@ -270,7 +270,7 @@ impl Connection {
             return Ok(true);
         }
         let mut done = writer.write(&*self.stream)?;
-        while !done && !self.is_memory() && writer.lent_bytes() >= PATIENT_FROM {
+        while !done && !self.is_memory() && writer.foreign_bytes() >= PATIENT_FROM {
             if poll_writable(self.fd(), Some(Instant::now() + PATIENCE))? != Polled::Ready {
                 break;
             }

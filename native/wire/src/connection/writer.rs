@@ -57,7 +57,7 @@ impl Outgoing {
 
     /// Copies what belongs to somebody else.
     fn own(&mut self, pool: &BufferPool) -> Result<(), OutOfMemory> {
-        for piece in self.payload.iter_mut().filter(|piece| piece.is_lent()) {
+        for piece in self.payload.iter_mut().filter(|piece| piece.is_foreign()) {
             *piece = pool.copy_of(piece)?;
         }
         Ok(())
@@ -106,8 +106,8 @@ impl Writer {
     }
 
     /// How many bytes that belong to callers are not out yet (roughly: of the first frame, counted as if nothing of it were out).
-    pub fn lent_bytes(&self) -> usize {
-        let lent = self.queue.iter().flat_map(|frame| &frame.payload).filter(|piece| piece.is_lent());
+    pub fn foreign_bytes(&self) -> usize {
+        let lent = self.queue.iter().flat_map(|frame| &frame.payload).filter(|piece| piece.is_foreign());
         lent.map(|piece| piece.len()).sum()
     }
 

@@ -11,8 +11,8 @@ use crate::message::Message;
 
 /// A message that says where its payload lies instead of carrying it.
 ///
-/// The body is that of a message; where the payload would stand: u64 region, u64 offset in it, u64 length, u64 generation. The
-/// memory stays the receiver's to read until it sends [`Returned`].
+/// The body is that of a message; where the payload would stand: u64 region, u64 offset in it, u64 length, u64 generation. The receiver
+/// may read the memory until it writes the generation into the table of returns (`methods/shm/returns.rs`); no frame is sent for that.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lent {
     /// On which conduit.
@@ -33,7 +33,7 @@ pub struct Lent {
     pub offset: u64,
     /// Bytes of payload.
     pub length: u64,
-    /// How often this place has been lent; tells a late return from a current one.
+    /// Which loan it is: a count of the loans of the connection, the slot in the table of returns, and whether several read it.
     pub generation: u64,
 }
 

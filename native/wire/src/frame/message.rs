@@ -178,7 +178,7 @@ impl EncodedMessage {
         mut self,
         copy_of: impl Fn(&Buffer) -> std::result::Result<Buffer, OutOfMemory>,
     ) -> std::result::Result<EncodedMessage, OutOfMemory> {
-        for piece in self.payload.iter_mut().filter(|piece| piece.is_lent()) {
+        for piece in self.payload.iter_mut().filter(|piece| piece.is_foreign()) {
             *piece = copy_of(piece)?;
         }
         Ok(self)

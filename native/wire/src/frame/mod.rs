@@ -57,7 +57,7 @@ pub enum Kind {
     Receipt = 4,
     /// A MessagePack value ([`crate::control`]).
     Control = 5,
-    /// After reconnecting, from the receiver: "I have everything up to this sequence number, send what follows".
+    /// From the receiver, first on every connection and after an end: "I have everything up to this sequence number, send what follows".
     Resume = 6,
     /// The conduit goes on by another connection: nothing more of it comes here.
     Leaves = 7,
@@ -171,7 +171,8 @@ impl Head {
 pub enum Frame {
     /// A message on a conduit.
     Message(MessageFrame),
-    /// The sender sends nothing more; takes the sequence number after its last message, and is receipted like one.
+    /// The sender sends nothing more; takes the sequence number after its last message. On a connection that can break the receiver answers
+    /// with a resume.
     End { conduit: u32, sequence: u64 },
     /// The receiver has left, having taken everything up to `sequence`.
     Gone { conduit: u32, sequence: u64 },

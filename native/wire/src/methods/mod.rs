@@ -145,7 +145,7 @@ pub trait Method: Send + Sync {
 
     /// Whether a connection can break while both ends live. Then messages are kept until the receiver has them, and the connection is
     /// made again; otherwise a broken connection means that the peer has ended.
-    fn breaks(&self) -> bool;
+    fn can_break(&self) -> bool;
 
     /// Whether this process can listen by it at all, as far as its surroundings say; else why not.
     fn available(&self) -> std::result::Result<(), String> {
@@ -271,16 +271,17 @@ pub trait Memory: Send + Sync {
     /// Whether a read may find something, as far as a glance can tell.
     fn has_news(&self) -> bool;
 
-    /// The caller is about to sleep until the descriptor is readable; false: look first, something is there.
-    fn may_sleep(&self) -> bool;
+    /// Announces that the caller is about to sleep until the descriptor is readable; false: something is there, look first.
+    fn announce_sleep(&self) -> bool;
 
-    /// The caller is about to sleep until the descriptor is readable because there is room again; false: there is.
-    fn may_sleep_for_room(&self) -> bool;
+    /// Announces that the caller is about to sleep until the descriptor is readable because there is room again; false: there is.
+    fn announce_sleep_for_room(&self) -> bool;
 
-    /// The descriptor was readable: takes note of why. Whoever calls this must then read, and write what waits.
-    fn woken(&self);
+    /// The descriptor was readable: takes the wake-ups off it. Whoever calls this must then read, and write what waits.
+    fn drain_wakeups(&self);
 
-    /// Writes a whole frame at once, whose head stands in `front`; false: there is not enough room, and nothing was written.
+    /// Writes a whole frame at once, whose head stands in `front`, and wakes a reader that has announced its sleep; false: there is not
+    /// enough room, and nothing was written.
     fn write_frame(&self, front: &[u8], payload: &[u8]) -> io::Result<bool>;
 
     /// For who looks again and again at whether the next frame is there, if that is one look at memory.

@@ -24,7 +24,7 @@ impl Method for Tcp {
         "tcp"
     }
 
-    fn breaks(&self) -> bool {
+    fn can_break(&self) -> bool {
         true
     }
 

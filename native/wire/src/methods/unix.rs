@@ -27,7 +27,7 @@ impl Method for Unix {
         "unix"
     }
 
-    fn breaks(&self) -> bool {
+    fn can_break(&self) -> bool {
         false
     }
 

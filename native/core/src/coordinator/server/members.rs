@@ -46,7 +46,7 @@ impl Server {
         for _ in 0..LOOKS_IN_A_ROW {
             let Some(control) = self.controls.get(&ready.token) else { return };
             let mut frames = Vec::new();
-            let looked = control.connection.look(&mut control.connection.reader(), &mut frames);
+            let looked = control.connection.read_frames(&mut control.connection.reader(), &mut frames);
             self.hear(ready.token, frames);
             match looked {
                 Looked::Nothing | Looked::Part => return,
@@ -56,7 +56,7 @@ impl Server {
                 Looked::Fault(_) => return self.lose(ready.token),
             }
         }
-        if self.controls.get(&ready.token).is_some_and(|control| !control.connection.may_sleep()) {
+        if self.controls.get(&ready.token).is_some_and(|control| !control.connection.announce_sleep()) {
             self.unread.push(ready.token);
         }
     }

@@ -111,14 +111,14 @@ impl IoThread {
         stream: Box<dyn Stream>,
         rest: &[u8],
     ) {
-        let breaks = methods::by_name(method).is_some_and(|method| method.breaks());
+        let can_break = methods::by_name(method).is_some_and(|method| method.can_break());
         let peer = self.runtime.state().connections.links[link].peer.clone();
         if let Err(error) = stream.established(&self.runtime.memory.arena) {
             stream.shut();
             self.handshake_failed(&Purpose::Link { link, method }, peer, explained(&error), true);
             return;
         }
-        let connection = self.runtime.connection(token, method, breaks, peer, stream);
+        let connection = self.runtime.connection(token, method, can_break, peer, stream);
         if !matches!(self.runtime.state().connections.links[link].status, Status::Connecting) {
             connection.close(); // the receiver left while the handshake was under way, or another address was faster
             return;
@@ -126,7 +126,7 @@ impl IoThread {
         self.look_after(&connection);
         self.take_up(&connection, rest, |state| {
             let is_new = state.connections.links[link].chosen != Some(method);
-            state.link_up(link, &connection);
+            state.set_link_connection(link, &connection);
             if is_new {
                 // One message for all conduits of the link: a model may have tens of thousands.
                 let ends = state.connections.links[link].conduits.iter();
@@ -146,7 +146,7 @@ impl IoThread {
         drop(state);
         self.consider_return(link);
         let known = self.watched.get(&token).map_or(Interest::NONE, |(_, interest)| *interest);
-        let interest = Interest { read: self.reads_for_link(&connection), close: breaks, ..known };
+        let interest = Interest { read: self.reads_for_link(&connection), close: can_break, ..known };
         if interest != Interest::NONE {
             self.watch(&connection, interest);
         }

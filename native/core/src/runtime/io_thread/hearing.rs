@@ -41,7 +41,7 @@ impl IoThread {
         let control = self.runtime.control.connection();
         while !control.is_closed() {
             let mut frames = Vec::new();
-            let looked = control.look(&mut control.reader(), &mut frames);
+            let looked = control.read_frames(&mut control.reader(), &mut frames);
             self.hear(frames);
             match looked {
                 Looked::Frames => {}

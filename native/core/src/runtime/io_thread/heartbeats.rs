@@ -22,7 +22,7 @@ impl IoThread {
     /// Says that this side lives where nothing else was said, and gives up those of whom nothing was heard for too long.
     pub(super) fn beat(&mut self, now: Instant) {
         self.beats = false;
-        for connection in self.silent_ones() {
+        for connection in self.heartbeat_connections() {
             if connection.token != CONTROL {
                 // The program may be computing: what has come meanwhile are signs of life too.
                 while self.runtime.read(&connection) == Read::Something {}
@@ -52,7 +52,7 @@ impl IoThread {
         }
     }
 
-    fn silent_ones(&self) -> Vec<Arc<Connection>> {
+    fn heartbeat_connections(&self) -> Vec<Arc<Connection>> {
         let state = self.runtime.state();
         let connections = state.connections.outbound().chain(state.connections.all_inbound());
         let all = connections.cloned().chain([self.runtime.control.connection()]);

@@ -54,7 +54,7 @@ const REFUSALS_REPORTED: usize = 64;
 /// What callers want of the thread.
 pub enum Command {
     /// Write the rest when there is room.
-    Watch(Arc<Connection>),
+    WriteWhenRoom(Arc<Connection>),
     /// Read what comes on it until it ends.
     Read(Arc<Connection>),
     /// The connection is closed: stop watching it.
@@ -233,7 +233,7 @@ impl IoThread {
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Watch(connection) => self.watch_for_room(&connection),
+            Command::WriteWhenRoom(connection) => self.watch_for_room(&connection),
             Command::Read(connection) => {
                 let known = self.watched.get(&connection.token).map_or(Interest::NONE, |(_, interest)| *interest);
                 self.watch(&connection, Interest { read: true, ..known });
@@ -288,7 +288,9 @@ impl IoThread {
         };
         if let Err(error) = done {
             self.runtime.connection_lost(connection, &format!("it cannot be watched: {error}"));
-        } else if (interest.read && !connection.may_sleep()) || (interest.write && !connection.may_sleep_for_room()) {
+        } else if (interest.read && !connection.announce_sleep())
+            || (interest.write && !connection.announce_sleep_for_room())
+        {
             self.pending.push(connection.token);
         }
     }
@@ -305,7 +307,7 @@ impl IoThread {
         let Some((connection, mut interest)) = self.watched.get(&token).cloned() else { return };
         let is_memory = connection.is_memory();
         if is_memory {
-            connection.woken(); // whatever the reason: who takes note of it must look at everything
+            connection.drain_wakeups(); // whatever the reason: who takes note of it must look at everything
         }
         if interest.write && (event.writable || is_memory) {
             match connection.flush_watched() {

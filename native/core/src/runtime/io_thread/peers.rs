@@ -149,13 +149,13 @@ impl IoThread {
         stream: Box<dyn Stream>,
         rest: &[u8],
     ) {
-        let breaks = methods::by_name(method).is_some_and(|method| method.breaks());
+        let can_break = methods::by_name(method).is_some_and(|method| method.can_break());
         if let Err(error) = stream.established(&self.runtime.memory.arena) {
             stream.shut(); // the sender takes the next method
             self.handshake_failed(&Purpose::Accepted { method }, peer, explained(&error), true);
             return;
         }
-        let connection = self.runtime.connection(token, method, breaks, peer, stream);
+        let connection = self.runtime.connection(token, method, can_break, peer, stream);
         let state = self.runtime.state();
         if !state.conduits.receiving.iter().any(|end| end.spec.sender == connection.peer) {
             drop(state);
@@ -164,7 +164,7 @@ impl IoThread {
         }
         drop(state);
         self.look_after(&connection);
-        self.take_up(&connection, rest, |state| state.admit(&connection));
+        self.take_up(&connection, rest, |state| state.add_sender_connection(&connection));
         let state = self.runtime.state();
         self.runtime.attract_attention(&state);
     }

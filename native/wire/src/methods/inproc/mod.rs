@@ -61,7 +61,7 @@ impl Method for Inproc {
         "inproc"
     }
 
-    fn breaks(&self) -> bool {
+    fn can_break(&self) -> bool {
         false
     }
 
@@ -182,16 +182,16 @@ impl Memory for InprocStream {
         self.incoming.has_news()
     }
 
-    fn may_sleep(&self) -> bool {
-        self.incoming.may_sleep()
+    fn announce_sleep(&self) -> bool {
+        self.incoming.announce_sleep()
     }
 
-    fn may_sleep_for_room(&self) -> bool {
+    fn announce_sleep_for_room(&self) -> bool {
         false
     }
 
-    fn woken(&self) {
-        self.incoming.woken();
+    fn drain_wakeups(&self) {
+        self.incoming.drain_wakeups();
     }
 
     fn write_frame(&self, front: &[u8], payload: &[u8]) -> io::Result<bool> {
@@ -204,7 +204,7 @@ impl Memory for InprocStream {
 
     fn lend(&self, payload: &[Buffer]) -> Option<LentPlace> {
         let buffer = match payload {
-            [only] if !only.is_lent() => only.clone(),
+            [only] if !only.is_foreign() => only.clone(),
             pieces => self.arena.get()?.copy_of(pieces).ok()?,
         };
         let length = buffer.len() as u64;
@@ -252,7 +252,8 @@ mod tests {
         let descriptor = |address: &str| Descriptor { method: "inproc".into(), addresses: vec![address.into()] };
         let here = Place::here();
         assert!(Inproc.probe(&descriptor(&address), &here, &here).is_ok());
-        let elsewhere = format!("00{}", &address[2..]);
+        let other = if address.starts_with("00") { "01" } else { "00" };
+        let elsewhere = format!("{other}{}", &address[2..]);
         let reason = Inproc.probe(&descriptor(&elsewhere), &here, &here).unwrap_err();
         assert!(reason.contains("different processes"), "{reason}");
         assert!(Inproc.connect(&elsewhere, &nobody(), TrafficKind::default()).is_err());
@@ -287,14 +288,14 @@ mod tests {
         let (a, b) = established();
         write(&a, &[1]);
         assert!(b.memory().unwrap().has_news() && !is_ringing(&b));
-        assert!(!b.memory().unwrap().may_sleep(), "something is there");
+        assert!(!b.memory().unwrap().announce_sleep(), "something is there");
         let mut byte = [0];
         assert_eq!(b.read(&mut byte).unwrap(), 1);
         assert!(!b.memory().unwrap().has_news());
-        assert!(b.memory().unwrap().may_sleep() && !is_ringing(&b));
+        assert!(b.memory().unwrap().announce_sleep() && !is_ringing(&b));
         write(&a, &[2]);
         assert!(is_ringing(&b));
-        b.memory().unwrap().woken();
+        b.memory().unwrap().drain_wakeups();
         assert!(!is_ringing(&b) && b.memory().unwrap().has_news());
     }
 
@@ -308,7 +309,7 @@ mod tests {
         assert_eq!(b.read(&mut bytes).unwrap(), 1);
         assert_eq!(b.read(&mut bytes).unwrap(), 0);
         assert!(b.write(&[IoSlice::new(&[1])]).is_err());
-        b.memory().unwrap().woken();
+        b.memory().unwrap().drain_wakeups();
         assert!(is_ringing(&b), "an end stays visible");
     }
 }

@@ -115,7 +115,7 @@ impl<T> Pipe<T> {
     }
 
     /// The reader is about to wait for the bell. False: something is there already.
-    pub fn may_sleep(&self) -> bool {
+    pub fn announce_sleep(&self) -> bool {
         let mut queue = self.queue();
         let is_empty = queue.bytes.is_empty() && !queue.is_closed;
         queue.is_listening |= is_empty;
@@ -123,7 +123,7 @@ impl<T> Pipe<T> {
     }
 
     /// The reader has heard the bell.
-    pub fn woken(&self) {
+    pub fn drain_wakeups(&self) {
         self.silence(&mut self.queue());
     }
 

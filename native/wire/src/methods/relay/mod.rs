@@ -32,7 +32,7 @@ impl Method for Relay {
         "relay"
     }
 
-    fn breaks(&self) -> bool {
+    fn can_break(&self) -> bool {
         true
     }
 

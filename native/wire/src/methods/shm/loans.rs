@@ -66,12 +66,6 @@ impl Loans {
         ticket.ok()
     }
 
-    /// The message did not leave after all.
-    pub fn take_back(&self, ticket: Ticket) {
-        let back = self.books().take_back(ticket);
-        drop(back); // as above: the lock was a temporary of the line before
-    }
-
     /// No more will be lent; what is out may still come back.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);

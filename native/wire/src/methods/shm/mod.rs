@@ -34,7 +34,7 @@ impl Method for Shm {
         "shm"
     }
 
-    fn breaks(&self) -> bool {
+    fn can_break(&self) -> bool {
         false
     }
 

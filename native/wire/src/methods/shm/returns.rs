@@ -70,13 +70,6 @@ impl<T> Books<T> {
         Ok(ticket)
     }
 
-    /// Strikes out a loan whose message did not leave.
-    pub fn take_back(&mut self, ticket: Ticket) -> Option<T> {
-        let at = self.lent.iter().position(|(other, _)| *other == ticket)?;
-        self.free.push(ticket.slot);
-        Some(self.lent.swap_remove(at).1)
-    }
-
     /// Strikes out what was returned.
     pub fn collect(&mut self, returns: &[AtomicU32]) -> Vec<T> {
         let mut back = Vec::new();

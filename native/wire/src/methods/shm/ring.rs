@@ -222,7 +222,7 @@ impl Writer {
     fn room(&mut self, positions: &Positions, wanted: usize) -> Result<usize, Corrupt> {
         let room = room(self.bytes.capacity(), self.head - self.tail);
         if room < wanted {
-            return self.look(positions);
+            return self.refresh_tail(positions);
         }
         Ok(room)
     }
@@ -266,7 +266,7 @@ impl Writer {
 
     /// How many bytes a record may store, now.
     #[cold]
-    fn look(&mut self, positions: &Positions) -> Result<usize, Corrupt> {
+    fn refresh_tail(&mut self, positions: &Positions) -> Result<usize, Corrupt> {
         let tail = positions.tail.0.load(Ordering::Acquire);
         if tail < self.tail || tail > self.head || tail % LINE as u64 != 0 {
             return Err(Corrupt::Tail { head: self.head, tail });
@@ -275,20 +275,21 @@ impl Writer {
         Ok(room(self.bytes.capacity(), self.head - tail))
     }
 
-    /// Whether the reader must be woken, after something was published. Each sleep is answered once.
+    /// Whether the reader has announced its sleep, after something was published: the caller must wake it then. Each announcement is taken
+    /// once.
     #[inline]
-    pub fn must_wake_reader(positions: &Positions) -> bool {
+    pub fn take_reader_sleep(positions: &Positions) -> bool {
         fence(Ordering::SeqCst);
         positions.reader_sleeps.0.load(Ordering::Relaxed) != 0
             && positions.reader_sleeps.0.swap(0, Ordering::Relaxed) != 0
     }
 
-    /// The writer is about to sleep until there is room. False: there is room already (or the positions cannot be, which the next write
+    /// Announces that the writer is about to sleep until there is room. False: there is room already (or the positions cannot be, which the next write
     /// finds).
-    pub fn may_sleep(&mut self, positions: &Positions) -> bool {
+    pub fn announce_sleep(&mut self, positions: &Positions) -> bool {
         positions.writer_sleeps.0.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        self.look(positions) == Ok(0)
+        self.refresh_tail(positions) == Ok(0)
     }
 }
 
@@ -307,8 +308,8 @@ impl Glance {
         self.bytes.word(self.at.load(Ordering::Relaxed)).load(Ordering::Acquire) != 0
     }
 
-    /// The reader is about to sleep until something is published. False: something is there already.
-    pub fn may_sleep(&self, positions: &Positions) -> bool {
+    /// Announces that the reader is about to sleep until something is published. False: something is there already.
+    pub fn announce_sleep(&self, positions: &Positions) -> bool {
         positions.reader_sleeps.0.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         // The flag stays up also if this thread will not sleep: it may be that of another thread of this process, which does.
@@ -424,9 +425,10 @@ impl Reader {
         positions.tail.0.store(self.at, Ordering::Release);
     }
 
-    /// Whether the writer must be woken, after something was freed. Each sleep is answered once, when half of the ring is free.
+    /// Whether the writer has announced its sleep, after something was freed: the caller must wake it then. Each announcement is taken once,
+    /// when half of the ring is free.
     #[inline]
-    pub fn must_wake_writer(&mut self, positions: &Positions) -> bool {
+    pub fn take_writer_sleep(&mut self, positions: &Positions) -> bool {
         if self.unannounced < self.bytes.capacity() / 2 {
             return false; // should it sleep, as much again is here to be read
         }
@@ -534,13 +536,13 @@ mod tests {
         let (positions, mut writer, mut reader) = ring(&mut memory);
         assert_eq!(writer.write(&positions, &[IoSlice::new(&[1; 300])]), Ok(256 - LINE - WORD));
         assert_eq!(writer.write(&positions, &[IoSlice::new(&[1])]), Ok(0));
-        assert!(writer.may_sleep(&positions));
+        assert!(writer.announce_sleep(&positions));
         assert_eq!(reader.read(&positions, &mut [0; 3]), Ok(3));
-        assert!(!reader.must_wake_writer(&positions), "nothing is free yet");
+        assert!(!reader.take_writer_sleep(&positions), "nothing is free yet");
         assert_eq!(writer.write(&positions, &[IoSlice::new(&[1])]), Ok(0));
         assert_eq!(reader.read(&positions, &mut [0; 300]), Ok(256 - LINE - WORD - 3));
-        assert!(reader.must_wake_writer(&positions) && !reader.must_wake_writer(&positions));
-        assert!(!writer.may_sleep(&positions));
+        assert!(reader.take_writer_sleep(&positions) && !reader.take_writer_sleep(&positions));
+        assert!(!writer.announce_sleep(&positions));
         assert_eq!(writer.write(&positions, &[IoSlice::new(&[1; 50])]), Ok(50));
     }
 
@@ -563,12 +565,12 @@ mod tests {
     fn a_reader_may_not_sleep_on_what_was_published() {
         let mut memory = lines(4);
         let (positions, mut writer, reader) = ring(&mut memory);
-        assert!(reader.glance().may_sleep(&positions));
+        assert!(reader.glance().announce_sleep(&positions));
         writer.write(&positions, &[IoSlice::new(&[1])]).unwrap();
-        assert!(Writer::must_wake_reader(&positions) && !Writer::must_wake_reader(&positions));
+        assert!(Writer::take_reader_sleep(&positions) && !Writer::take_reader_sleep(&positions));
         assert!(reader.glance().has_news());
-        assert!(!reader.glance().may_sleep(&positions));
-        assert!(Writer::must_wake_reader(&positions), "another thread may sleep");
+        assert!(!reader.glance().announce_sleep(&positions));
+        assert!(Writer::take_reader_sleep(&positions), "another thread may sleep");
     }
 
     #[test]

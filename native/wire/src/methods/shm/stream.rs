@@ -199,16 +199,16 @@ impl Memory for Rings {
         self.glance.has_news() || self.ended.load(Ordering::Relaxed)
     }
 
-    fn may_sleep(&self) -> bool {
-        !self.ended.load(Ordering::Acquire) && self.glance.may_sleep(self.segment.incoming())
+    fn announce_sleep(&self) -> bool {
+        !self.ended.load(Ordering::Acquire) && self.glance.announce_sleep(self.segment.incoming())
     }
 
-    fn may_sleep_for_room(&self) -> bool {
+    fn announce_sleep_for_room(&self) -> bool {
         // Positions that cannot be are found by the write that follows.
-        !self.ended.load(Ordering::Acquire) && lock(&self.writer).may_sleep(self.segment.outgoing())
+        !self.ended.load(Ordering::Acquire) && lock(&self.writer).announce_sleep(self.segment.outgoing())
     }
 
-    fn woken(&self) {
+    fn drain_wakeups(&self) {
         self.hear(&mut lock(&self.beside));
     }
 
@@ -217,7 +217,7 @@ impl Memory for Rings {
             return Ok(false);
         }
         let is_written = lock(&self.writer).write_frame(self.segment.outgoing(), front, payload).map_err(corrupt)?;
-        if is_written && Writer::must_wake_reader(self.segment.outgoing()) {
+        if is_written && Writer::take_reader_sleep(self.segment.outgoing()) {
             self.ring_the_bell();
         }
         Ok(is_written)
@@ -293,7 +293,7 @@ impl NextFrame<'_> {
     pub fn skip(mut self) {
         let incoming = self.rings.segment.incoming();
         self.reader.skip_frame(incoming);
-        if self.reader.must_wake_writer(incoming) {
+        if self.reader.take_writer_sleep(incoming) {
             drop(self.reader);
             self.rings.ring_the_bell();
         }
@@ -308,7 +308,7 @@ impl Rings {
         let ended = self.ended.load(Ordering::Acquire);
         let mut reader = lock(&self.reader);
         let count = reader.read(self.segment.incoming(), into).map_err(corrupt)?;
-        let must_wake = count > 0 && reader.must_wake_writer(self.segment.incoming());
+        let must_wake = count > 0 && reader.take_writer_sleep(self.segment.incoming());
         drop(reader);
         if count == 0 {
             return match self.fault.get() {
@@ -331,7 +331,7 @@ impl Rings {
         if count == 0 {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        if Writer::must_wake_reader(self.segment.outgoing()) {
+        if Writer::take_reader_sleep(self.segment.outgoing()) {
             self.ring_the_bell();
         }
         Ok(count)
