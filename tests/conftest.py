@@ -2,6 +2,7 @@
 
 import ctypes
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.relative_to(Path(__file__).parent).parts[0]
         if folder not in QUICK and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(LONG_LIMIT_S))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def keys_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Runs of tests are sealed by a key that nobody else has."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 @pytest.fixture(autouse=True)

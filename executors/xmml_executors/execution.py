@@ -53,6 +53,7 @@ from xmml_executors.instance_record import InstanceRecord, Lifecycle
 from xmml_executors.limits import explained
 from xmml_executors.local import LocalExecutor
 from xmml_executors.model_files import note_built, snapshot
+from xmml_executors.mpi_sessions import SESSION_FOLDER_OF_MPI
 from xmml_executors.outcome import ExitStatus, Outcome, SiteError, not_all_back
 from xmml_executors.protocol import details
 from xmml_executors.query_server import QueryServer
@@ -72,8 +73,6 @@ NEAR_THE_LIMIT_S = 5.0
 TOLD_TOGETHER_S = 0.5
 #: How often a watcher is shown what has changed.
 REFRESH_S = 0.125
-#: Where OpenMPI's launcher keeps what its processes share.
-SESSION_FOLDER_OF_MPI = "OMPI_MCA_orte_tmpdir_base"
 #: What a build writes is shown once it takes so long; one that is over sooner usually had nothing to do.
 BUILD_SHOWN_AFTER_S = 1.0
 #: How often an instance's progress is noted in the events; less often if there are so many that this would be too much.
@@ -396,8 +395,7 @@ class _Execution:
         )
 
     def mpi_session(self, instance: PlannedInstance) -> dict[str, str]:
-        """Give each MPI launcher of this machine a folder of its own for what its processes share. By default all that
-        a user starts share one, which one of them may remove at its end while another one begins."""
+        """Give each MPI launcher of this machine a folder of its own (see `xmml_executors.mpi_sessions`)."""
         if instance.name not in self.launchers or SESSION_FOLDER_OF_MPI in os.environ:
             return {}
         import tempfile

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,11 +21,14 @@ from xmml_planner.hosting import members
 from xmml_executors.limits import explained
 from xmml_executors.outcome import Outcome, SiteError
 from xmml_executors.run_lock import RunLocked, own
+from xmml_executors.run_seal import seal, user_name
 
 #: The file that says where people can ask how the run goes, as long as it goes on.
 DOOR = ".questions"
 #: Bytes of the secret that authenticates the members of a run.
 SECRET_BYTES = 32
+#: Who can read the folder of a run.
+OF_OWNER, OF_GROUP = 0o700, 0o750
 #: How much of a file is copied at a time [bytes].
 PIECE = 2**20
 #: Where an instance works, in its folder.
@@ -44,19 +48,27 @@ class RunFolder:
         path: absolute.
         run_id: names the run among all runs: the folder's name and a random part.
         staged: the SHA-256 of what `run:stage-in` has copied here: instance, path in the folder of the model.
+        unsealed: why nobody can go on with the run if this process is killed, or clean up after it; mostly empty.
     """
 
     def __init__(
-        self, path: Path, plan: Plan, resumed: str | None = None, known_as: tuple[str, bytes] | None = None
+        self,
+        path: Path,
+        plan: Plan,
+        resumed: str | None = None,
+        known_as: tuple[str, bytes] | None = None,
+        *,
+        is_shared: bool = False,
     ) -> None:
         """Make the folder and those of the instances.
 
         Args:
             resumed: the name of the run if it is one that was interrupted and now goes on in its folder.
             known_as: the name and the secret of the run, if others know them already.
+            is_shared: the group of the folder may read it; else only its owner.
 
         Raises:
-            FolderTaken: there is something in it.
+            FolderTaken: there is something in it, or it is not this user's alone.
             SiteError: it cannot be made or written, or somebody else carries out its run.
         """
         self.path = path.absolute()
@@ -68,8 +80,6 @@ class RunFolder:
         self.staged: dict[str, dict[str, str]] = {}
         self._events: TextIO | None = None
         self._owned: BinaryIO | None = None
-        if resumed is None and self.path.is_dir() and any(self.path.iterdir()):
-            raise FolderTaken(f"the folder {self.path} is not empty; name another with -o, or remove it")
         try:
             text = plan.text.encode()
         except UnicodeEncodeError:
@@ -78,7 +88,8 @@ class RunFolder:
                 "set LC_ALL=C.UTF-8, or rename it"
             ) from None
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            if resumed is None:
+                _make_own(self.path, OF_GROUP if is_shared else OF_OWNER)
             self._owned = own(self.path)
             if resumed is None:
                 (self.path / "plan.json").write_bytes(text)
@@ -88,8 +99,7 @@ class RunFolder:
             for process in members(plan):
                 (self.path / process).mkdir(parents=True, exist_ok=resumed is not None)
             self._write_secret()
-            if resumed is None:
-                (self.path / "events.jsonl").unlink(missing_ok=True)
+            self.unsealed = self._seal()
             self._events = open(self.path / "events.jsonl", "a", encoding="utf-8")  # noqa: SIM115 - open as long as the run
         except RunLocked as error:
             raise SiteError(str(error)) from None
@@ -97,6 +107,13 @@ class RunFolder:
             raise SiteError(f"{self.unwritable(error)}; name another folder with -o") from None
         except OSError as error:
             raise self.unwritable(error) from None
+
+    def _seal(self) -> str:
+        try:
+            seal(self.path, self.run_id)
+        except OSError as error:
+            return f"{error.filename}: {explained(error)}"
+        return ""
 
     def _write_secret(self) -> None:
         self.secret_file.unlink(missing_ok=True)
@@ -211,6 +228,35 @@ class RunFolder:
         if self._owned is not None:
             self._owned.close()
             self._owned = None
+
+
+def _make_own(path: Path, mode: int) -> None:
+    """Make a folder for a run, or take an empty one of this user.
+
+    Raises:
+        FolderTaken: it is not empty, or others can put something in it or another in its place.
+        OSError: it cannot be made.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parent = os.stat(path.parent)
+    if parent.st_mode & stat.S_IWOTH and not parent.st_mode & stat.S_ISVTX:
+        raise FolderTaken(
+            f"everybody can put another folder in the place of {path}: {path.parent} is writable for all; "
+            "name another with -o"
+        )
+    taken = FolderTaken(f"the folder {path} is not empty; name another with -o, or remove it")
+    try:
+        path.mkdir(mode)
+    except FileExistsError:
+        if not path.is_dir():
+            raise
+        if any(path.iterdir()):
+            raise taken from None
+        if (owner := os.stat(path).st_uid) != os.geteuid():
+            raise FolderTaken(f"the folder {path} belongs to {user_name(owner)}; name another with -o") from None
+    path.chmod(mode)
+    if any(path.iterdir()):
+        raise taken
 
 
 def relay_log(site: str) -> str:

@@ -1,4 +1,4 @@
-"""Who owns a run: the command that carries it out holds a lock on the run's plan as long as it lives.
+"""Who owns a run: the command that carries it out holds a lock on a file in the run's folder as long as it lives.
 
 The kernel takes the lock away when that process is gone, however it went; also when its machine was.
 """
@@ -6,12 +6,13 @@ The kernel takes the lock away when that process is gone, however it went; also 
 from __future__ import annotations
 
 import fcntl
+import os
 import time
 from pathlib import Path
 from typing import BinaryIO
 
-#: The file of a run's folder that is locked: every run has one, and nobody writes it again.
-LOCKED = "plan.json"
+#: The file, in the folder of the run. Only its owner can open it: nobody else can make a run look alive.
+LOCK = ".lock"
 #: How long it may take until nobody looks at the lock any more; who looks has it for a moment.
 LOOKED_AT_S = 2.0
 LOOK_AGAIN_S = 0.01
@@ -26,9 +27,10 @@ def own(folder: Path) -> BinaryIO:
 
     Raises:
         RunLocked: another process does.
-        OSError: its plan cannot be opened.
+        OSError: the file cannot be made.
     """
-    file = open(folder / LOCKED, "a+b")  # noqa: SIM115 - open as long as the run
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    file = open(descriptor, "r+b")  # noqa: SIM115 - open as long as the run
     until = time.monotonic() + LOOKED_AT_S
     while True:
         try:
@@ -45,9 +47,10 @@ def own(folder: Path) -> BinaryIO:
 
 
 def is_owned(folder: Path) -> bool:
-    """Whether somebody carries the run in a folder out. On a file system without locks: whether its secret is there."""
+    """Whether somebody carries the run in a folder out. On a file system without locks, and of a run of somebody else:
+    whether its secret is there."""
     try:
-        with open(folder / LOCKED, "rb") as file:
+        with open(folder / LOCK, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

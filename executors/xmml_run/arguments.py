@@ -235,6 +235,11 @@ def run_parser() -> argparse.ArgumentParser:
         "-o", dest="folder", metavar="DIR", type=Path, help="folder of the run (default: runs/MODEL-TIME)"
     )
     parser.add_argument(
+        "--shared",
+        action="store_true",
+        help="let the group of the run's folder read it (default: nobody but its owner can)",
+    )
+    parser.add_argument(
         "--result",
         dest="results",
         metavar="INST/PATH=FILE",

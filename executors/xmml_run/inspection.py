@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from xmml_executors.conduit_figures import from_events
 from xmml_executors.instance_record import InstanceRecord
 from xmml_executors.run_lock import is_owned
 from xmml_executors.run_outputs import read_events
+from xmml_executors.run_seal import NotOurs, sealed_run
 from xmml_planner import PlanFormatError, plan_from_text
 
 from xmml.late_dataclass import dataclass
@@ -34,6 +35,7 @@ class RunView:
         conduits: how each conduit travels, and what has passed it.
         sites: of a run over sites that goes on or is lost, what was last told of each.
         not_bound: why its processes on this machine are not bound to cores, if that is worth a word.
+        foreign: why the folder is only looked at: no run of this user has made it. Empty: one has.
     """
 
     folder: Path
@@ -44,6 +46,7 @@ class RunView:
     conduits: Sequence[Mapping[str, Any]] = ()
     sites: Mapping[str, str] = field(default_factory=dict)
     not_bound: str = ""
+    foreign: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -56,7 +59,20 @@ class RunView:
             "conduits": [dict(conduit) for conduit in self.conduits],
             "sites": dict(self.sites),
             "not_bound": self.not_bound or None,
+            "foreign": self.foreign or None,
         }
+
+
+def read_own_run(folder: Path) -> RunView:
+    """Return the state of a run, to do with it what its folder says.
+
+    Raises:
+        NotARun: the folder holds none, or no run of this user has made it.
+    """
+    view = read_run(folder)
+    if view.foreign:
+        raise NotARun(f"{view.foreign}; it can only be looked at")
+    return view
 
 
 def read_run(folder: Path) -> RunView:
@@ -65,6 +81,19 @@ def read_run(folder: Path) -> RunView:
     Raises:
         NotARun: the folder holds none.
     """
+    try:
+        sealed_run(folder)
+    except NotOurs as error:
+        foreign = str(error)
+    else:
+        return _read_run(folder)
+    try:
+        return replace(_read_run(folder, may_ask=False), foreign=foreign)
+    except (KeyError, TypeError, ValueError, AttributeError, OSError):
+        raise NotARun(f"{foreign}, and its files are not those of a run") from None
+
+
+def _read_run(folder: Path, *, may_ask: bool = True) -> RunView:
     try:
         plan = plan_from_text((folder / "plan.json").read_text(encoding="utf-8"))
         events = list(read_events(folder))
@@ -80,7 +109,7 @@ def read_run(folder: Path) -> RunView:
         how = (last["status"], last["reason"] or "")
         return RunView(folder, *how, last["instances"], last["wall_s"], conduits, not_bound=not_bound)
     sites = _last_words(events)
-    live = ask(folder, {"ask": "status"})
+    live = ask(folder, {"ask": "status"}) if may_ask else None
     if live is not None:
         state = going(live["instances"], sites)
         return RunView(folder, state, "", live["instances"], None, live["conduits"], sites, not_bound)

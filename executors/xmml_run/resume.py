@@ -19,7 +19,7 @@ from xmml_planner import Plan, PlanFormatError, plan_from_text
 from xmml_run.allocated import job_of_this_process
 from xmml_run.arguments import UsageError, run_parser
 from xmml_run.errors import NotARun
-from xmml_run.inspection import read_run
+from xmml_run.inspection import read_own_run
 
 #: Options that say what is run, and where: the plan of a run that is resumed has said it. By their names in the parser.
 _FIXED_BY_THE_PLAN: Mapping[str, str] = {
@@ -77,9 +77,9 @@ def resumed(path: Path) -> tuple[Plan, RunFolder, Journal]:
         UsageError: it cannot be resumed, because it goes on, has ended, or was not launched over sites.
         SiteError: its files cannot be read or written.
     """
+    read_own_run(path)
     told = read_journal(path)
     if told is None:
-        read_run(path)
         raise UsageError(
             f"{path} was not launched over sites, and only such runs can be resumed; start it again with xmml-run MODEL"
         )
@@ -95,7 +95,7 @@ def resumed(path: Path) -> tuple[Plan, RunFolder, Journal]:
 
 
 def _plan_and_folder(path: Path, past: JournalContent) -> tuple[Plan, RunFolder]:
-    state = read_run(path).state
+    state = read_own_run(path).state
     if is_owned(path):
         raise UsageError(f"{path} is being launched by process {past.launcher[0]}; xmml status {path} says how it goes")
     if state not in ("running", "waiting", "ending", "lost"):

@@ -137,7 +137,8 @@ def _prepare(options: Namespace, shared: SharedProcess | None) -> _Prepared | in
         plan, resolved = _bound(_hosted(planned.plan, options, apart), options), _resolved(planned)
         del planned  # the model and where each part of it stands: nothing of it is needed while the run goes on
         known_as = (by_hand.run, by_hand.secret) if by_hand else None
-        folder = RunFolder(options.folder or new_folder(Path("runs"), plan.model), plan, known_as=known_as)
+        path = options.folder or new_folder(Path("runs"), plan.model)
+        folder = RunFolder(path, plan, known_as=known_as, is_shared=options.shared)
     except (UsageError, FolderTaken) as error:
         return _end(options, Outcome(ExitStatus.USAGE, f"xmml-run: {error}"))
     except ModelError as error:
@@ -145,6 +146,9 @@ def _prepare(options: Namespace, shared: SharedProcess | None) -> _Prepared | in
         return _end(options, Outcome(ExitStatus.MODEL_ERROR, refusal(error, "xmml-run", options.model)))
     except SiteError as error:
         return _end(options, Outcome(ExitStatus.SITE_FAILED, f"xmml-run: {error}"))
+    if folder.unsealed and plan.sites and not options.quiet:
+        told = f"if this process is killed, nobody can go on with the run or clean up its sites: {folder.unsealed}"
+        print(f"xmml-run: {told}", file=sys.stderr)
     return _Prepared(plan, resolved, folder, deliveries, debug, terminal, by_hand=by_hand)
 
 

@@ -83,8 +83,11 @@ def test_a_run_whose_machine_loses_its_power_is_told_as_lost(models: Models) -> 
     going = models.start(models.write({"a": WAIT, "b": WAIT}))
     instances, supervisor = going.pids(), going.supervisor()
     assert state_of(going.folder) == "running"
-    pids = [going.process.pid, supervisor, *instances]
-    os.kill(supervisor, signal.SIGSTOP)  # so that it cannot tidy up
+    pids = [supervisor, going.process.pid, *instances]
+    # So that none of them can tidy up. The supervisor is the first to be killed: the kernel has stopped processes go on
+    # when the command is gone that began them.
+    for pid in pids[:2]:
+        os.kill(pid, signal.SIGSTOP)
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):  # instances end by themselves soon after the first
             os.kill(pid, signal.SIGKILL)

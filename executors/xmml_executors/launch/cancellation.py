@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,8 +44,12 @@ async def _clean(site: RunSite, past: JournalContent, tell: Callable[[str], None
     left = past.sites[site.name]
     try:
         await site.locate()
-        if left.folder:
-            site.folder = left.folder
+        if left.folder and left.folder != site.folder:
+            raise SiteError(
+                f"the journal names {left.folder}, and the run is in {site.folder} there: neither is removed"
+            )
+        if left.shared and os.path.dirname(left.shared) != os.path.dirname(site.folder):
+            raise SiteError(f"the journal names {left.shared}, which is not beside {site.folder}: neither is removed")
         await site.recover_job_ids(left.jobs)
         found = await site.remains(list(left.reservations))
         await site.clean_shared(left, past.launcher)

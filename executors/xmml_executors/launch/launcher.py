@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+import hashlib
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from xmml_planner import Plan
+from xmml_planner import Plan, PlannedInstance
 from xmml_planner.summary import counted
 from xmml_sites.batch import JobStatus, SchedulerUnavailable
 from xmml_sites.ssh import TransportError
@@ -31,7 +32,7 @@ from xmml_executors.executor import (
 )
 from xmml_executors.launch.allocation import Allocation, AllocationFailed, choose_strategy
 from xmml_executors.launch.jobs.deferred_jobs import due_in_s, first_and_later, why_over
-from xmml_executors.launch.jobs.job_nodes import JobNodes
+from xmml_executors.launch.jobs.job_nodes import JobNodes, is_mpirun
 from xmml_executors.launch.jobs.queue_news import QueueNews
 from xmml_executors.launch.jobs.site_job import SiteJob, agent_folders
 from xmml_executors.launch.jobs.site_plan import (
@@ -63,6 +64,7 @@ from xmml_executors.launch.site.session import Gone, SiteSession, SiteTimedOut
 from xmml_executors.launch.site.staging import built_files, hash_files_in_thread, images_at, patterns_for, programs_at
 from xmml_executors.launch.site_pool import SitePool
 from xmml_executors.launch.teardown import Teardown
+from xmml_executors.mpi_sessions import SESSION_FOLDER_OF_MPI
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
 from xmml_executors.stop_signals import StopRequests, on_stop
@@ -212,7 +214,7 @@ class Launcher:
             command, variables, more_files = job.nodes.mpi_command(
                 inside[0], command, job.about[0], paths.file(self.folder.path / inside[0].folder)
             )
-            env |= variables
+            env |= variables | self._mpi_session(job, inside[0], command, env)
         translated = replace(
             process.order(),
             command=command,
@@ -229,6 +231,20 @@ class Launcher:
             **job.nodes.devices(inside),
         )
         self._tell(job, job.nodes.agent_of(inside[0]), translated)
+
+    def _mpi_session(
+        self, job: SiteJob, instance: PlannedInstance, command: Sequence[str], env: Mapping[str, str]
+    ) -> dict[str, str]:
+        """Give `mpirun` a folder of its own (see `xmml_executors.mpi_sessions`) where agents can remove it."""
+        nodes = {share.node for share in instance.shares}
+        has_agents = nodes <= {agent.node for agent in job.nodes.agents}
+        if SESSION_FOLDER_OF_MPI in env or not is_mpirun(command) or not has_agents:
+            return {}
+        own = hashlib.sha256(self.folder.secret + instance.folder.encode()).hexdigest()[:16]
+        folder = f"/tmp/xmml-mpi-{own}"  # on the disk of each node; and sockets need short paths
+        for node in nodes:
+            self._tell(job, node, protocol.Remove(folder))
+        return {SESSION_FOLDER_OF_MPI: folder}
 
     def signal(self, name: str, number: int) -> None:
         """Send a signal to the process group of an instance."""

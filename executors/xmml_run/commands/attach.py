@@ -12,7 +12,7 @@ from xmml_run.arguments import add_run_argument
 from xmml_run.commands.status import lost_lines
 from xmml_run.detach import OUTPUT
 from xmml_run.errors import NotARun
-from xmml_run.inspection import follow, read_run
+from xmml_run.inspection import follow, read_own_run, read_run
 
 DESCRIPTION = "Follow a detached run to its end, and return its exit status. Ctrl-C leaves it alone."
 
@@ -25,7 +25,7 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Print what the run prints until it has ended."""
     folder: Path = options.run
-    read_run(folder)
+    read_own_run(folder)
     output = folder / OUTPUT
     if not output.exists():
         raise NotARun(f"{folder} was not detached; its output is where it was started. See xmml status and xmml logs")

@@ -16,7 +16,7 @@ from xmml_run.arguments import add_run_argument
 from xmml_run.asking import ask
 from xmml_run.errors import NotARun
 from xmml_run.follow import wait_until_ended
-from xmml_run.inspection import read_run
+from xmml_run.inspection import read_own_run
 
 DESCRIPTION = (
     "Stop a run, and remove every trace of it at every site. A run that goes on is stopped by its own xmml-run, which "
@@ -35,7 +35,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Stop the run."""
-    read_run(options.run)
+    read_own_run(options.run)
     try:
         return _cancel(options.run)
     except SiteError as error:

@@ -17,7 +17,7 @@ from xmml_run.arguments import add_run_argument
 from xmml_run.asking import ask
 from xmml_run.conduit_table import conduit_lines
 from xmml_run.errors import NotARun
-from xmml_run.inspection import read_run
+from xmml_run.inspection import read_own_run, read_run
 
 DESCRIPTION = "Say how the conduits of a run travel; with --set, have them travel otherwise while messages pass."
 
@@ -36,7 +36,7 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Print how conduits travel, after changing them if that was asked for."""
     methods = None if options.methods is None else wanted_methods(options.methods)
-    view = read_run(options.run)
+    view = read_run(options.run) if methods is None else read_own_run(options.run)
     chosen = [row for row in view.conduits if _fits(row, options.sender, options.receiver)]
     if not chosen and (options.sender or options.receiver):
         names = ", ".join(row["name"] for row in view.conduits[:20]) or "none"

@@ -62,7 +62,9 @@ def status_lines(view: RunView) -> list[str]:
     lines = [f"{view.folder.name}: {view.state}"]
     if view.reason:
         lines.append(f"  {view.reason}")
-    if view.state == "lost":
+    if view.foreign:
+        lines.append(f"  {view.foreign}: nothing is done with it")
+    elif view.state == "lost":
         lines += [*(f"  {line}" for line in lost_lines(view.folder)), "  last news:"]
     lines += [f"  {site}: {told}" for site, told in view.sites.items()]
     width = max(map(len, view.instances), default=0)

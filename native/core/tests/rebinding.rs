@@ -66,6 +66,8 @@ fn other_conduits_between_the_same_two_keep_their_method() {
         assert_eq!(receive(&b, "in"), Some(turn));
         assert_eq!(method_of(&a, "other").as_deref(), Some("inproc"));
         assert_eq!(method_of(&a, "out").as_deref(), Some(method));
+        assert_eq!(method_of(&b, "more").as_deref(), Some("inproc"));
+        assert_eq!(method_of(&b, "in").as_deref(), Some(method));
     }
     std::thread::scope(|scope| {
         scope.spawn(|| a.leave().unwrap());

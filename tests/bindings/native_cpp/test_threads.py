@@ -65,8 +65,8 @@ def carry_out(
     sender = Program(dict.fromkeys(ports, "Oi"), [program, sends], checks_order=False)
     receiver = Program(dict.fromkeys(ports, "S"), [program, receives], checks_order=False)
     ended = Run(folder, {"a": sender, "b": receiver}, *couplings).carry_out(RUN_LIMIT_S, env)
-    for name, end in ended.items():
-        assert (end.status, end.output, end.errors) == (0, "held\n", ""), f"{name}\n{end.errors}"
+    found = {name: (end.status, end.output, end.errors) for name, end in ended.items()}
+    assert found == dict.fromkeys(ended, (0, "held\n", "")), "\n".join(end.errors for end in ended.values())
 
 
 def couplings_of(source: Path) -> tuple[str, ...]:

@@ -197,7 +197,7 @@ class JobNodes:
 
     def _chooses_cores(self, instance: PlannedInstance) -> bool:
         """Whether an instance is started by an `mpirun` that would choose cores where others run, too."""
-        if not (self.is_mpi(instance) and _is_mpirun(instance.command)):
+        if not (self.is_mpi(instance) and is_mpirun(instance.command)):
             return False
         nodes = {share.node for share in instance.shares}
         others = (each for each in self._instances if each.name != instance.name)
@@ -224,7 +224,7 @@ class JobNodes:
             if is_even:
                 return [command[0], *words, *command[1:]], {}, {}
             return [command[0], *words, *command[1:]], {"SLURM_HOSTFILE": file}, files
-        if _is_mpirun(command) and (self._job.nodes > 1 or self._site.allocation is not None):
+        if is_mpirun(command) and (self._job.nodes > 1 or self._site.allocation is not None):
             # Under Slurm it starts a daemon on each node as a step, which must not wait for the end of other steps.
             overlap = {"SLURM_OVERLAP": "1"} if self._site.scheduler == "slurm" else {}
             return [command[0], "-machinefile", file, *command[1:]], overlap | self._slots(), files
@@ -250,7 +250,8 @@ def _is_step(command: Sequence[str]) -> bool:
     return os.path.basename(command[0]) == "srun"
 
 
-def _is_mpirun(command: Sequence[str]) -> bool:
+def is_mpirun(command: Sequence[str]) -> bool:
+    """Whether a command is the launcher that MPI libraries bring along."""
     return os.path.basename(command[0]) in ("mpirun", "mpiexec")
 
 

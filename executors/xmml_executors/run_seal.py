@@ -1,0 +1,124 @@
+"""The seal of a run's folder: it shows that this folder was made by a run of this user.
+
+A plan and a journal say what is executed and removed, here and at sites. So a folder that comes from somebody else, in
+an archive or in a place where others write, is looked at, but nothing that it says is done. The seal is a keyed hash of
+the name of the run, of its plan, and of the folder itself (its inode): a copy of a sealed folder is not sealed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import pwd
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+#: The file, in the folder of the run.
+SEAL = ".seal"
+#: Bytes of the key of a user.
+KEY_BYTES = 32
+
+
+class NotOurs(Exception):
+    """A folder that no run of this user has made; the text says why that is known."""
+
+
+def seal(folder: Path, run_id: str) -> None:
+    """Seal the folder of a run, which has its plan.
+
+    Raises:
+        OSError: the key or the seal cannot be written.
+    """
+    text = json.dumps({"run": run_id, "hash": _hash(_key(), folder, run_id)})
+    (folder / SEAL).unlink(missing_ok=True)
+    with open(os.open(folder / SEAL, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def sealed_run(folder: Path) -> str:
+    """Return the name of the run that has made a folder.
+
+    Raises:
+        NotOurs: no run of this user has made it, or others can write in it.
+    """
+    try:
+        check_owner(folder)
+        file = os.open(folder / SEAL, os.O_RDONLY | os.O_NOFOLLOW)
+        with open(file, encoding="utf-8") as opened:
+            found = json.load(opened)
+        run_id, claimed = found["run"], found["hash"]
+        expected = _hash(_key(), folder, run_id)
+        if not hmac.compare_digest(claimed.encode(), expected.encode()):
+            raise NotOurs(f"{folder} is a copy, or was not made by a run of yours: its seal does not fit")
+    except OSError as error:
+        raise NotOurs(f"{folder} was not made by a run of yours: {error.filename}: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise NotOurs(f"{folder} was not made by a run of yours: {folder / SEAL} is no seal") from None
+    return str(run_id)
+
+
+def is_ours(folder: Path) -> bool:
+    """Whether a run of this user has made a folder."""
+    with suppress(NotOurs):
+        return bool(sealed_run(folder))
+    return False
+
+
+def check_owner(folder: Path) -> None:
+    """Check that a folder belongs to this user, and that nobody else can write in it.
+
+    Raises:
+        NotOurs: it does not, or others can.
+        OSError: it cannot be looked at.
+    """
+    found = os.stat(folder)
+    if found.st_uid != os.geteuid():
+        raise NotOurs(f"{folder} belongs to {user_name(found.st_uid)}")
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise NotOurs(f"{folder} can be written by others; chmod go-w {folder} keeps them out")
+
+
+def user_name(uid: int) -> str:
+    """Return what a user is called."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
+
+
+def _hash(key: bytes, folder: Path, run_id: str) -> str:
+    plan = hashlib.sha256((folder / "plan.json").read_bytes()).hexdigest()
+    sealed = json.dumps(["xmml run", run_id, plan, os.stat(folder).st_ino])
+    return hmac.new(key, sealed.encode(), "sha256").hexdigest()
+
+
+def _key() -> bytes:
+    """Return the key of this user, which is made when it is first needed."""
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state")
+    path = state / "xmml/run.key"
+    with suppress(FileNotFoundError):
+        return _read_key(path)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fresh = path.with_name(f".run.key.{os.getpid()}.{os.urandom(4).hex()}")
+    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(os.urandom(KEY_BYTES))
+    try:
+        with suppress(FileExistsError):  # of two commands that begin at once, both have the key of the first
+            os.link(fresh, path)
+    finally:
+        fresh.unlink()
+    return _read_key(path)
+
+
+def _read_key(path: Path) -> bytes:
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+        found = os.fstat(file.fileno())
+        if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+            raise PermissionError(1, "it must belong to you, and be readable by nobody else (chmod 600)", str(path))
+        key = file.read(KEY_BYTES + 1)
+    if len(key) != KEY_BYTES:
+        raise OSError(22, "it is no key; without it, earlier runs can no longer be resumed", str(path))
+    return key
