@@ -213,12 +213,12 @@ def _dry_run(options: Namespace, plan: Plan) -> int:
     else:
         print(summary(plan))
         if plan.sites:
-            from xmml_executors.launch.dry_run import rehearsal
+            from xmml_executors.launch.dry_run import dry_run_lines
 
             try:
                 folder = options.folder or new_folder(Path("runs"), plan.model)
                 is_direct = options.listen is not None
-                lines = rehearsal(plan, str(folder.absolute()), is_direct=is_direct, strategy=options.strategy)
+                lines = dry_run_lines(plan, str(folder.absolute()), is_direct=is_direct, strategy=options.strategy)
                 print("\n".join(lines))
             except SiteError as error:
                 return _end(options, Outcome(ExitStatus.SITE_FAILED, f"xmml-run: {error}"))

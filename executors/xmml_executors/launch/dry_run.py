@@ -13,7 +13,7 @@ from xmml_sites.batch import JobScript, of_site
 
 from xmml_executors.coallocation.actions import Action, Reserve, Submit, SubmitTogether
 from xmml_executors.executor import in_image
-from xmml_executors.launch.allocation import AllocationFailed, choose_strategy
+from xmml_executors.launch.co_allocation import CoAllocationFailed, choose_strategy
 from xmml_executors.launch.jobs.deferred_jobs import first_and_later
 from xmml_executors.launch.jobs.job_nodes import JobNodes
 from xmml_executors.launch.jobs.site_job import SiteJob
@@ -49,7 +49,7 @@ MEANINGS = {
 PATIENCE_S = 60.0
 
 
-def rehearsal(plan: Plan, run_folder: str, *, is_direct: bool = False, strategy: str | None = None) -> list[str]:
+def dry_run_lines(plan: Plan, run_folder: str, *, is_direct: bool = False, strategy: str | None = None) -> list[str]:
     """Return what would be done at the sites of a plan, as lines.
 
     Args:
@@ -174,7 +174,7 @@ def _submissions(
     for group in [first, *later] if first else later:
         try:
             strategy = choose_strategy([jobs[name] for name in group], clusters, wanted)
-        except AllocationFailed as error:
+        except CoAllocationFailed as error:
             raise SiteError(str(error)) from None
         for action in strategy.begin(0.0):
             name, lines = _submission(action, jobs, clusters, run_folder)

@@ -30,7 +30,7 @@ from xmml_executors.executor import (
     SiteNotice,
     SiteSuspected,
 )
-from xmml_executors.launch.allocation import Allocation, AllocationFailed, choose_strategy
+from xmml_executors.launch.co_allocation import CoAllocation, CoAllocationFailed, choose_strategy
 from xmml_executors.launch.jobs.deferred_jobs import due_in_s, first_and_later, why_over
 from xmml_executors.launch.jobs.job_nodes import JobNodes, is_mpirun
 from xmml_executors.launch.jobs.queue_news import QueueNews
@@ -45,7 +45,7 @@ from xmml_executors.launch.jobs.site_plan import (
 )
 from xmml_executors.launch.jobs.steps_awaited import STARTS_WITHIN_S, StepsAwaited
 from xmml_executors.launch.preparation.builds import build_at
-from xmml_executors.launch.preparation.images import check_images
+from xmml_executors.launch.preparation.image_check import check_images
 from xmml_executors.launch.preparation.python_check import check_python
 from xmml_executors.launch.relays.coordinator_address import addresses_at
 from xmml_executors.launch.relays.entries import RelayEntry
@@ -79,7 +79,7 @@ ASK_AGAIN_S = 0.3
 RELAY_LOOK_S = 0.2
 
 #: What can go wrong at sites and is told in its own words.
-EXPECTED = (AllocationFailed, TransportError, SiteError, SiteTimedOut, SchedulerUnavailable)
+EXPECTED = (CoAllocationFailed, TransportError, SiteError, SiteTimedOut, SchedulerUnavailable)
 
 
 class Launcher:
@@ -120,12 +120,16 @@ class Launcher:
         self.relay: LocalRelay | None = None
         self._addresses: dict[str, dict[str, str]] = {}
         self._paths: dict[str, SitePaths] = {}
-        self._allocations: dict[str, Allocation] = {}
-        self._gone: set[str] = set()
+        self._co_allocations: dict[str, CoAllocation] = {}
+        #: The jobs, by their members, whose agents were ordered to begin.
+        self._begun: set[str] = set()
         self._wanted: dict[str, asyncio.Event] = {}
+        #: The folders of agents that have reported their end, and of jobs that are over.
         self._agents_over: set[str] = set()
         self._over: set[str] = set()
+        #: The folders of jobs that ended without an order, or seem to have.
         self._lost_jobs: set[str] = set()
+        #: Those among them whose agent or node no longer answers.
         self._silent_jobs: set[str] = set()
         self._is_closing = False
         self._ended = asyncio.Event()
@@ -138,7 +142,7 @@ class Launcher:
         self._steps_awaited = StepsAwaited(self._loop, self._notice)
         self._acquiring: list[asyncio.Task[None]] = []
         self._entries: list[tuple[RunSite, RelayEntry]] = []
-        self._pool.listen(self._notice)
+        self._pool.join(self._notice)
         for name, (job, site) in remote_jobs(plan).items():
             cluster = cluster_of(plan, site)
             self.sites.setdefault(cluster.name, RunSite(cluster, folder.run_id, journal, self._pool.login(cluster)))
@@ -345,9 +349,9 @@ class Launcher:
         described = {name: site.site for name, site in self.sites.items()}
         strategy = choose_strategy(jobs.values(), described, self.strategy)
         strategy.adopt(self._adopted(jobs), self._loop.time(), self._spent(jobs))
-        allocation = Allocation(strategy, jobs, self.sites, self._notice)
-        self._allocations |= dict.fromkeys(jobs, allocation)
-        await allocation.gather()
+        co_allocation = CoAllocation(strategy, jobs, self.sites, self._notice)
+        self._co_allocations |= dict.fromkeys(jobs, co_allocation)
+        await co_allocation.gather()
         for job in jobs.values():
             site = self.sites[job.site]
             self._paths[job.member] = SitePaths(
@@ -361,7 +365,7 @@ class Launcher:
                 site.home,
                 self.plan.model_folder if site.shares_files else "",
             )
-        self._gone |= jobs.keys()
+        self._begun |= jobs.keys()
 
     async def _get_later(self, group: Sequence[str], begun: float) -> None:
         """Get the jobs of a later group when they are due, or when an instance waits for one of theirs."""
@@ -484,8 +488,8 @@ class Launcher:
     def _on_report(self, site: RunSite, agent: str, report: protocol.AgentReport | Gone) -> None:
         folder, _, node = agent.rpartition("/")
         member, _, attempt = folder.rpartition(".")
-        job, allocation = self.jobs.get(member), self._allocations.get(member)
-        if job is None or allocation is None:
+        job, co_allocation = self.jobs.get(member), self._co_allocations.get(member)
+        if job is None or co_allocation is None:
             return
         match report:
             case protocol.Over():
@@ -493,21 +497,21 @@ class Launcher:
                 if all(each in self._agents_over for each in agent_folders(folder, job.nodes)):
                     self._over.add(folder)
                 self._ended.set()
-                if member in self._gone:
+                if member in self._begun:
                     self._doubt(site, job, agent, report)
             case protocol.StepFailed():
                 self._tasks.append(self._loop.create_task(self._keep(self._on_failed_step(site, job, agent, report))))
             case protocol.Killed() | Gone():
                 self._doubt(site, job, agent, report)
             case protocol.Ready():
-                allocation.on_report(job, int(attempt), int(node), report)
+                co_allocation.on_report(job, int(attempt), int(node), report)
                 if len(job.about) == 1 and not job.is_ready:
                     self._tasks.append(self._loop.create_task(self._keep(self._await_nodes(site, job))))
             case protocol.TimedOut():
-                allocation.on_report(job, int(attempt), int(node), report)
+                co_allocation.on_report(job, int(attempt), int(node), report)
             case protocol.LeaseExpired():
-                allocation.on_report(job, int(attempt), int(node), report)
-                if member in self._gone:
+                co_allocation.on_report(job, int(attempt), int(node), report)
+                if member in self._begun:
                     self._failed(
                         SiteError(
                             f"the lease of the run at {site.name} expired: it received nothing from xmml-run, and ended"
@@ -553,7 +557,7 @@ class Launcher:
         if isinstance(report, Gone) and agent in self._agents_over:
             return
         self._lost_jobs.add(folder)
-        if job.member in self._gone:
+        if job.member in self._begun:
             self._reports.put(SiteSuspected())
         why, within_s = "it was ended from outside", KNOWN_WITHIN_S
         if isinstance(report, Gone):
@@ -574,7 +578,7 @@ class Launcher:
             if self._loop.time() > until:
                 break
             await asyncio.sleep(ASK_AGAIN_S)
-        if job.member not in self._gone:  # its other nodes would keep the next attempt waiting
+        if job.member not in self._begun:  # its other nodes would keep the next attempt waiting
             with contextlib.suppress(TransportError):
                 await site.cancel(job, attempt)
         self._lost(site, job, attempt, why)
@@ -637,16 +641,16 @@ class Launcher:
 
     def _lost(self, site: RunSite, job: SiteJob, attempt: int, why: str, *, for_good: bool = False) -> None:
         """A job is over that should not be; `for_good`: another one would end in the same way."""
-        if self._is_closing or attempt != job.attempt or job.member not in self._allocations:
+        if self._is_closing or attempt != job.attempt or job.member not in self._co_allocations:
             return
         self._lost_jobs.add(job.folder)
         self._over.add(job.folder)
         self.journal.write("over", site=site.name, job=job.folder)
-        self._allocations[job.member].on_gone(job, attempt, why, for_good=for_good)
-        if job.member in self._gone:
+        self._co_allocations[job.member].on_job_over(job, attempt, why, for_good=for_good)
+        if job.member in self._begun:
             inside = [name for name, member in self.job_of.items() if member == job.member]
             gone = inside if job.folder in self._silent_jobs else []
-            expected = [self.jobs[each] for wave in self._later for each in wave if each not in self._gone]
+            expected = [self.jobs[each] for wave in self._later for each in wave if each not in self._begun]
             self._failed(SiteError(why_over(job, why, expected)), gone, inside)
 
     # --- the end ----------------------------------------------------------------------------------------------------
@@ -657,9 +661,9 @@ class Launcher:
             task.cancel()
         await asyncio.gather(*self._acquiring, return_exceptions=True)
         await self._end_jobs()
-        allocations = list(dict.fromkeys(self._allocations.values()))
+        co_allocations = list(dict.fromkeys(self._co_allocations.values()))
         try:
-            await asyncio.wait_for(asyncio.gather(*(each.settle() for each in allocations)), ENDS_WITHIN_S)
+            await asyncio.wait_for(asyncio.gather(*(each.settle() for each in co_allocations)), ENDS_WITHIN_S)
         except TimeoutError:
             self._notice("a site does not answer; what is left there ends by itself")
         # Whoever keeps something alive would start it again in the midst of the cleaning.
@@ -671,7 +675,7 @@ class Launcher:
 
     async def _end_jobs(self) -> None:
         """Let the supervisors end everything, and wait until they have."""
-        going = [each for each in self.jobs.values() if each.member in self._gone]
+        going = [each for each in self.jobs.values() if each.member in self._begun]
         going = [each for each in going if not self.sites[each.site].is_given_up]
         for job in going:
             session = self.sites[job.site].session

@@ -87,15 +87,15 @@ class SitePool:
             self._relays[key] = relay
             return relay
 
-    def listen(self, tell: Callable[[str], None]) -> None:
-        """Send notices about what runs share to one run."""
+    def join(self, tell: Callable[[str], None]) -> None:
+        """A run begins: send it notices about what runs share."""
         self._listeners.append(tell)
 
     def leave(self, tell: Callable[[str], None], run: str) -> None:
         """A run has ended.
 
         Args:
-            tell: as it was given to `listen`.
+            tell: as it was given to `join`.
             run: its name.
         """
         self._listeners.remove(tell)

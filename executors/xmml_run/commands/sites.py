@@ -106,7 +106,7 @@ def _install(catalogue: SiteCatalogue, options: Namespace) -> int:
         transport = open_transport(site)
         try:
             return await install(
-                site, transport, wheels=wheels, cache=cache, is_rehearsal=options.dry_run, tell=lambda text: print(text)
+                site, transport, wheels=wheels, cache=cache, is_dry_run=options.dry_run, tell=lambda text: print(text)
             )
         finally:
             with contextlib.suppress(TransportError):
@@ -118,14 +118,14 @@ def _install(catalogue: SiteCatalogue, options: Namespace) -> int:
         except (InstallationFailed, TransportError) as error:
             print(f"xmml sites install: {error}", file=sys.stderr)
             return ExitStatus.SITE_FAILED
-        print("\n".join(_installed(name, done, is_rehearsal=options.dry_run)))
+        print("\n".join(_installed(name, done, is_dry_run=options.dry_run)))
     return ExitStatus.DONE
 
 
-def _installed(name: str, done: Installed, *, is_rehearsal: bool) -> list[str]:
+def _installed(name: str, done: Installed, *, is_dry_run: bool) -> list[str]:
     if done.was_there:
         lines = [f"{name}: xMML {xmml.__version__} is there already ({done.python})"]
-    elif is_rehearsal:
+    elif is_dry_run:
         size = f"{len(done.wheels)} wheels ({done.sent_bytes / 1e6:.1f} MB)"
         lines = [f"{name}: {done.base} would make {done.python}, and {size} would be sent and installed:"]
         lines += [f"  {wheel}" for wheel in done.wheels]

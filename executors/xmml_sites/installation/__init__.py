@@ -94,7 +94,7 @@ async def install(
     *,
     wheels: Path | None = None,
     cache: Path,
-    is_rehearsal: bool = False,
+    is_dry_run: bool = False,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Installed:
     """Install xMML of the version here in a virtual environment at a site, if it is not there already.
@@ -102,7 +102,7 @@ async def install(
     Args:
         wheels: a folder with wheels that are taken instead of those that are made here.
         cache: where wheels are made.
-        is_rehearsal: nothing is sent or changed.
+        is_dry_run: nothing is sent or changed.
         tell: says what happens.
 
     Raises:
@@ -144,10 +144,10 @@ async def install(
             f"{folder} at {site.name} has {there.free_bytes / 1e6:.0f} MB free, and about {needs / 1e6:.0f} MB are "
             'needed: make room, or name another place with python = "FOLDER/bin/python"'
         )
-    missing = files if is_rehearsal else await _missing(transport, folder, hashes)
+    missing = files if is_dry_run else await _missing(transport, folder, hashes)
     sent_bytes = sum(file.stat().st_size for file in missing)
     done = Installed(python, is_named, there.base, names, sent_bytes, was_there=False)
-    if is_rehearsal:
+    if is_dry_run:
         return done
     tell(f"{site.name}: {len(missing)} of {len(files)} wheels are sent ({sent_bytes / 1e6:.1f} MB)")
     await transport.put_many([(file, f"{folder}/wheels/{file.name}") for file in missing])

@@ -27,22 +27,22 @@ def device_of(*, is_open: bool) -> str:
     return "0.0.0.0" if is_open else "127.0.0.1"
 
 
-def words_of(site: str, device: str, port: int, log: Path, *, takes_clear: bool) -> list[str]:
+def words_of(name: str, device: str, port: int, log: Path, *, takes_clear: bool) -> list[str]:
     """Return what stands behind `mto` on the command line of the relay of this machine."""
     options = ["--no-encryption"] if takes_clear else []
-    return ["--site", site, "--listen", f"{device}:{port}", "--stdin", "--log", str(log), *options]
+    return ["--site", name, "--listen", f"{device}:{port}", "--stdin", "--log", str(log), *options]
 
 
 class LocalRelay:
     """A process of `mto` that serves the runs of this process, and ends with us, however we end."""
 
     def __init__(
-        self, site: str, run: str, secret: bytes, log: Path, *, is_open: bool, takes_clear: bool = False
+        self, name: str, run: str, secret: bytes, log: Path, *, is_open: bool, takes_clear: bool = False
     ) -> None:
         """Start it.
 
         Args:
-            site: the name of the relay, as streams are addressed to it.
+            name: of the relay, as streams are addressed to it.
             run, secret: the first run that it serves.
             log: the file that it appends its log to; its folder is made.
             is_open: compute nodes of the cluster that we are on dial it; else it listens on the loopback device only.
@@ -51,7 +51,7 @@ class LocalRelay:
         Raises:
             SiteError: it cannot be started, or does not answer.
         """
-        self.site = site
+        self.name = name
         self._runs = {run: secret}
         self._log = log
         self._takes_clear = takes_clear
@@ -77,7 +77,7 @@ class LocalRelay:
     def _start(self) -> None:
         command = [
             str(mto.PROGRAM),
-            *words_of(self.site, self._device, self.port, self._log, takes_clear=self._takes_clear),
+            *words_of(self.name, self._device, self.port, self._log, takes_clear=self._takes_clear),
         ]
         try:
             self._log.parent.mkdir(parents=True, exist_ok=True)
@@ -142,15 +142,15 @@ class LocalRelay:
     @property
     def address(self) -> str:
         """Where processes of this machine find it: the value of XMML_RELAY."""
-        return f"127.0.0.1:{self.port}/{self.site}"
+        return f"127.0.0.1:{self.port}/{self.name}"
 
     def at(self, host: str, port: int) -> str:
         """The value of XMML_RELAY where it is reached at another address."""
-        return f"{host}:{port}/{self.site}"
+        return f"{host}:{port}/{self.name}"
 
     def name_at(self, site: str) -> str:
         """Return the name of a relay at another site that is linked to this one: it differs as this one's does."""
-        return f"{site}-{self.site.rpartition('-')[2]}"
+        return f"{site}-{self.name.rpartition('-')[2]}"
 
     def close(self) -> None:
         """End it."""

@@ -98,7 +98,7 @@ class GatewayConnection:
     async def leave(self, session: SiteSession) -> None:
         """Disconnect a run; end the gateway if nobody else needs it."""
         self._sessions.pop(session.folder, None)
-        self.send({"forget": list(session.jobs())})
+        self.send({"forget": list(session.agents())})
         await self._end_unless_needed()
 
     async def start_relay(self, command: str, words: Sequence[str]) -> RelayChannel:
@@ -276,12 +276,12 @@ class GatewayConnection:
                 each.renewed(what.get("unwritten", {}).get(folder, ""))
             return
         path = next((str(what[key]) for key in ("by", "from", "gone", "lost") if key in what), "")
-        folder, _, job = path.rpartition(JOBS)
+        folder, _, agent = path.rpartition(JOBS)
         session = self._sessions.get(folder)
         if session is None:
             return
         try:
-            session.take(job, what)
+            session.take(agent, what)
         except (ProtocolError, SiteError) as error:  # the other runs understand theirs, and have their folders
             session.fail(error)
 
@@ -398,8 +398,9 @@ class RelayChannel:
 class SiteSession:
     """Between a run and its agents at one site.
 
-    Orders are kept until the site has said that they are in the file of their job; reports are counted in bytes of the
-    file that they are read from. So a new connection goes on where the last one ended.
+    Orders are kept until the site has said that they are in the file of their agent; reports are counted in bytes of
+    the file that they are read from. So a new connection goes on where the last one ended. An agent is named by its
+    folder below `jobs/` (`SiteJob.agent`).
 
     Attributes:
         folder: of the run at the site.
@@ -436,33 +437,33 @@ class SiteSession:
         self._numbers: dict[str, int] = {}
         self._watched: dict[str, list[str | int]] = {}
 
-    def follow_reports(self, job: str, offset: int = 0, number: int = 0) -> None:
-        """Receive the reports of a job from now on.
+    def follow_reports(self, agent: str, offset: int = 0, number: int = 0) -> None:
+        """Receive the reports of an agent from now on.
 
         Args:
             offset: where in its reports [bytes].
-            number: the orders get higher numbers: the clock in seconds, which exceeds every number of an earlier
-                launcher.
+            number: orders are counted from this number on. A launcher that resumes a run gives the clock in seconds,
+                which exceeds every number of the launcher before it.
         """
-        self._offsets[job] = offset
-        self._orders.setdefault(job, {})
-        self._numbers[job] = number
-        self._gateway.send({"listen": {self._path(job): offset}})
+        self._offsets[agent] = offset
+        self._orders.setdefault(agent, {})
+        self._numbers[agent] = number
+        self._gateway.send({"listen": {self._path(agent): offset}})
 
-    def send_order(self, job: str, order: Order) -> None:
-        """Send an order to the agent of a job."""
-        number = self._numbers[job] = self._numbers.get(job, 0) + 1
+    def send_order(self, agent: str, order: Order) -> None:
+        """Send an order to an agent."""
+        number = self._numbers[agent] = self._numbers.get(agent, 0) + 1
         numbered = {"n": number, **order_object(order)}
-        self._orders.setdefault(job, {})[number] = numbered
-        self._gateway.send({"to": self._path(job), "order": numbered})
+        self._orders.setdefault(agent, {})[number] = numbered
+        self._gateway.send({"to": self._path(agent), "order": numbered})
 
-    def watch(self, job: str, host: str, port: int) -> None:
-        """From now on tell, as `Gone`, when the agent of a job is not there any more, or its node.
+    def watch(self, agent: str, host: str, port: int) -> None:
+        """Report from now on, as `Gone`, when an agent has exited, or its node does not answer any more.
 
-        Nothing is told if the agent cannot be reached from the login node at all.
+        Nothing is reported if the agent cannot be reached from the login node at all.
         """
-        self._watched[job] = [host, port]
-        self._gateway.send({"watch": {self._path(job): [host, port]}})
+        self._watched[agent] = [host, port]
+        self._gateway.send({"watch": {self._path(agent): [host, port]}})
 
     def has_orders(self) -> bool:
         """Whether the site has not taken every order yet."""
@@ -474,7 +475,7 @@ class SiteSession:
         Raises:
             SiteTimedOut: the site could not be reached for too long.
             ProtocolError: an agent has reported something that nobody understands.
-            SiteError: the folder of a job is gone.
+            SiteError: the folder of an agent is gone.
         """
         began = time.monotonic()
         self._gateway.join(self)
@@ -496,33 +497,33 @@ class SiteSession:
 
     # --- for the connection -----------------------------------------------------------------------------------------
 
-    def jobs(self) -> Iterator[str]:
-        """Return the jobs, as the proxy knows them."""
+    def agents(self) -> Iterator[str]:
+        """Return the folders of the agents, as the proxy knows them."""
         return map(self._path, self._offsets)
 
     def opening(self) -> Iterator[Mapping[str, Any]]:
         """Return what a proxy must know of the run that knows nothing of it yet."""
-        yield {"listen": {self._path(job): offset for job, offset in self._offsets.items()}}
-        yield {"watch": {self._path(job): at for job, at in self._watched.items()}}
-        for job, orders in self._orders.items():
+        yield {"listen": {self._path(agent): offset for agent, offset in self._offsets.items()}}
+        yield {"watch": {self._path(agent): at for agent, at in self._watched.items()}}
+        for agent, orders in self._orders.items():
             for number in sorted(orders):
-                yield {"to": self._path(job), "order": orders[number]}
+                yield {"to": self._path(agent), "order": orders[number]}
 
-    def take(self, job: str, what: Mapping[str, Any]) -> None:
-        """Take what the proxy says of a job.
+    def take(self, agent: str, what: Mapping[str, Any]) -> None:
+        """Take what the proxy says of an agent.
 
         Raises:
             ProtocolError: nobody understands it.
-            SiteError: the folder of the job is gone, or cannot be written.
+            SiteError: the folder of the agent is gone, or cannot be written.
         """
         if "taken" in what:
-            self._orders.get(job, {}).pop(what["taken"], None)
-        elif "from" in what and what["next"] > self._offsets.get(job, 0):
-            self._offsets[job] = what["next"]
-            self._on_report(job, agent_report(what["report"], f"{self._gateway.site}, job {job}"))
+            self._orders.get(agent, {}).pop(what["taken"], None)
+        elif "from" in what and what["next"] > self._offsets.get(agent, 0):
+            self._offsets[agent] = what["next"]
+            self._on_report(agent, agent_report(what["report"], f"{self._gateway.site}, agent {agent}"))
         elif "gone" in what:
-            self._watched.pop(job, None)
-            self._on_report(job, Gone(what["why"]))
+            self._watched.pop(agent, None)
+            self._on_report(agent, Gone(what["why"]))
         elif "lost" in what:
             why = what.get("why", "its folder was removed")
             raise SiteError(f"{what['file']} cannot be written at {self._gateway.site}: {why}")
@@ -539,5 +540,5 @@ class SiteSession:
         self._failure = error
         self._failed.set()
 
-    def _path(self, job: str) -> str:
-        return f"{self.folder}{JOBS}{job}"
+    def _path(self, agent: str) -> str:
+        return f"{self.folder}{JOBS}{agent}"

@@ -180,13 +180,13 @@ def hash_files(folder: Path, files: Iterable[Path]) -> list[FileToStage]:
 
 
 async def stage(
-    transport: Transport, work: str, agent: str, files: Iterable[FileToStage], images: Collection[str] = ()
+    transport: Transport, work: str, command: str, files: Iterable[FileToStage], images: Collection[str] = ()
 ) -> Mapping[str, Any]:
     """Bring files to a site and lay them out in the run's folder.
 
     Args:
         work: the work directory there, absolute.
-        agent: the command of the agent.
+        command: that serves the run there (`mto site`).
         images: paths of files that no program writes to: they are not copied from the store.
 
     Returns:
@@ -204,7 +204,7 @@ async def stage(
     limit_s = LEAST_TIME_S + TIME_PER_FILE_S * len(wanted) + 2 * size / SLOWEST
     async with site_files(
         transport,
-        agent,
+        command,
         "stage",
         "staging",
         timeout_s=limit_s,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from xmml_executors.launch.dry_run import rehearsal
+from xmml_executors.launch.dry_run import dry_run_lines
 from xmml_executors.outcome import SiteError
 from xmml_planner import Plan
 from xmml_planner.execution_plan import Build, Job, StagedFile
@@ -43,7 +43,7 @@ def test_files_builds_scripts_and_commands_of_each_site_are_shown(
         stage=(StagedFile("alpha", "solver.c", ("b",)),),
         builds=(Build("make solver", str(tmp_path), ("b",), "", "alpha"),),
     )
-    text = "\n".join(rehearsal(plan, str(tmp_path / "runs/r")))
+    text = "\n".join(dry_run_lines(plan, str(tmp_path / "runs/r")))
     assert "site alpha: ssh me@alpha, slurm" in text
     assert "1 files (13 bytes)" in text
     assert "build: make solver" in text
@@ -61,11 +61,11 @@ BETA = Site("beta", ssh="me@beta", scheduler="slurm", relay=RelaySite(listen="be
 SERVER = Site("server", ssh="me@server")
 
 
-Rehearsed = Callable[..., str]
+DryRun = Callable[..., str]
 
 
 @pytest.fixture
-def rehearsed(make_plan: Callable[..., Plan], tmp_path: Path) -> Rehearsed:
+def dry_run(make_plan: Callable[..., Plan], tmp_path: Path) -> DryRun:
     """Shows what would be done for instances of which each has a job at a site of its own."""
     (tmp_path / "model.xmml").touch()
 
@@ -83,13 +83,13 @@ def rehearsed(make_plan: Callable[..., Plan], tmp_path: Path) -> Rehearsed:
             ),
             sites=(Site("here"), *sites),
         )
-        return "\n".join(rehearsal(plan, "/runs/r", **options))
+        return "\n".join(dry_run_lines(plan, "/runs/r", **options))
 
     return show
 
 
-def test_jobs_on_one_cluster_are_shown_as_the_one_job_that_they_are(rehearsed: Rehearsed) -> None:
-    text = rehearsed(CLUSTER, FAST)
+def test_jobs_on_one_cluster_are_shown_as_the_one_job_that_they_are(dry_run: DryRun) -> None:
+    text = dry_run(CLUSTER, FAST)
     assert "jobs alpha, fast, as one heterogeneous job:" in text
     assert text.count("sbatch --parsable") == text.count("#SBATCH hetjob") == 1
     assert text.index("#SBATCH hetjob") < text.index("#SBATCH --partition=fast")
@@ -99,54 +99,54 @@ def test_jobs_on_one_cluster_are_shown_as_the_one_job_that_they_are(rehearsed: R
     assert "at_fast: " in text
 
 
-def test_jobs_are_shown_as_they_are_got_together_if_somebody_says_how(rehearsed: Rehearsed) -> None:
-    text = rehearsed(CLUSTER, FAST, strategy="rendezvous")
+def test_jobs_are_shown_as_they_are_got_together_if_somebody_says_how(dry_run: DryRun) -> None:
+    text = dry_run(CLUSTER, FAST, strategy="rendezvous")
     assert text.count("sbatch --parsable") == 2
     assert "hetjob" not in text
-    text = rehearsed(CLUSTER, FAST, strategy="reservation")
+    text = dry_run(CLUSTER, FAST, strategy="reservation")
     assert text.count("in cores that are reserved from ") == 2
     assert text.count("#SBATCH --reservation=RESERVATION") == 2
     with pytest.raises(SiteError, match="beta cannot reserve"):
-        rehearsed(CLUSTER, BETA, strategy="reservation")
+        dry_run(CLUSTER, BETA, strategy="reservation")
 
 
-def test_the_relays_of_a_run_are_shown_with_their_commands(rehearsed: Rehearsed) -> None:
-    text = rehearsed(BETA, SERVER)
+def test_the_relays_of_a_run_are_shown_with_their_commands(dry_run: DryRun) -> None:
+    text = dry_run(BETA, SERVER)
     assert "this machine: mto --site here-RUN --listen 127.0.0.1:0 --stdin --log /runs/r/relays/here.log\n" in text
     beta, server = text.split("site server:")
     log, link = "--log ~/xmml/runs/RUN/relays/beta.log", "--link 127.0.0.1:PORT,encrypt=true"
     assert f"in the site gateway, as by mto --site beta-RUN --listen 0.0.0.0:40001 {log} {link}" in beta
     assert "mto --site" not in server
     assert "ssh leads 127.0.0.1:PORT there to the relay of this machine" in server
-    assert "mto --site" not in rehearsed(SERVER)
-    assert "ssh leads 127.0.0.1:PORT there to the coordinator" in rehearsed(SERVER)
-    assert "PORT" not in rehearsed(BETA, SERVER, is_direct=True)
+    assert "mto --site" not in dry_run(SERVER)
+    assert "ssh leads 127.0.0.1:PORT there to the coordinator" in dry_run(SERVER)
+    assert "PORT" not in dry_run(BETA, SERVER, is_direct=True)
 
 
 def test_the_python_of_a_site_and_the_folder_of_the_run_are_named_as_the_run_will_use_them(
-    rehearsed: Rehearsed,
+    dry_run: DryRun,
 ) -> None:
-    text = rehearsed(dataclasses.replace(CLUSTER, python="~/env/bin/python", work="~/scratch"))
+    text = dry_run(dataclasses.replace(CLUSTER, python="~/env/bin/python", work="~/scratch"))
     assert "exec ~/scratch/runs/RUN/mto site --run ~/scratch/runs/RUN agent --python ~/env/bin/python " in text
     assert "~/run/" not in text
 
 
-def test_what_is_not_known_before_the_run_is_explained(rehearsed: Rehearsed) -> None:
-    text = rehearsed(CLUSTER)
+def test_what_is_not_known_before_the_run_is_explained(dry_run: DryRun) -> None:
+    text = dry_run(CLUSTER)
     explained = text.strip().partition("\n")[0]
     assert explained == (
         "At the sites, ~ stands for your home folder, RUN for the name of the run, PORT for a port that is free. "
         "The run replaces these by what they stand for."
     )
-    assert "RESERVATION for the name of the reservation" in rehearsed(CLUSTER, FAST, strategy="reservation")
-    assert "~ stands" not in rehearsed(dataclasses.replace(CLUSTER, work="/scratch/me"))
+    assert "RESERVATION for the name of the reservation" in dry_run(CLUSTER, FAST, strategy="reservation")
+    assert "~ stands" not in dry_run(dataclasses.replace(CLUSTER, work="/scratch/me"))
 
 
 def test_at_a_cluster_that_this_machine_belongs_to_the_home_folder_is_known(
-    rehearsed: Rehearsed, monkeypatch: pytest.MonkeyPatch
+    dry_run: DryRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", "/home/me")
-    text = rehearsed(dataclasses.replace(CLUSTER, ssh=None, python="~/env/bin/python"))
+    text = dry_run(dataclasses.replace(CLUSTER, ssh=None, python="~/env/bin/python"))
     assert "sbatch --parsable /home/me/xmml/runs/RUN/jobs/alpha.1/job.sh" in text
     assert (
         "exec /home/me/xmml/runs/RUN/mto site --run /home/me/xmml/runs/RUN agent --python /home/me/env/bin/python "

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from waiting import until
 from xmml_executors.coallocation import Member, Rendezvous, RendezvousPolicy
-from xmml_executors.launch.allocation import Allocation
+from xmml_executors.launch.co_allocation import CoAllocation
 from xmml_executors.launch.jobs.job_nodes import JobNodes
 from xmml_executors.launch.jobs.site_job import SiteJob
 from xmml_executors.launch.site.journal import Journal
@@ -119,8 +119,8 @@ def test_a_group_asks_each_site_once_however_many_jobs_it_has(site: RunSite, que
         members = [Member(job.member, job.site, 1, 3600.0) for job in jobs.values()]
         strategy = Rendezvous(members, manners)
         strategy.adopt(dict.fromkeys(jobs, 1), asyncio.get_running_loop().time(), {})
-        allocation = Allocation(strategy, jobs, {"alpha": site}, lambda text: None)
-        waiting = asyncio.create_task(allocation.gather())
+        co_allocation = CoAllocation(strategy, jobs, {"alpha": site}, lambda text: None)
+        waiting = asyncio.create_task(co_allocation.gather())
         await until(lambda: len(strategy._estimates) == JOBS or waiting.done(), "the sites are not asked")
         assert not waiting.done(), waiting
         waiting.cancel()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from images import write_container_program
 from site_here import site_at
-from xmml_executors.launch.preparation.images import check_images
+from xmml_executors.launch.preparation.image_check import check_images
 from xmml_executors.outcome import SiteError
 from xmml_planner import Plan
 from xmml_planner.sites import AllocatedNodes, Site

@@ -160,12 +160,12 @@ def test_a_report_that_comes_in_pieces_is_put_together(run_folder: Path) -> None
     asyncio.run(go())
 
 
-def test_a_report_that_nobody_understands_ends_the_session_and_names_its_job(run_folder: Path) -> None:
+def test_a_report_that_nobody_understands_ends_the_session_and_names_its_agent(run_folder: Path) -> None:
     async def go() -> None:
         async with Kept(run_folder) as kept:
             kept.channel.follow_reports("m.1")
             kept.write('{"is": "readdy"}')
-            with pytest.raises(ProtocolError, match=r"here, job m\.1 .*there is no report 'readdy'"):
+            with pytest.raises(ProtocolError, match=r"here, agent m\.1 .*there is no report 'readdy'"):
                 await asyncio.wait_for(kept.keeping, LIMIT_S)
 
     asyncio.run(go())

@@ -93,7 +93,7 @@ def test_links_stand_as_the_plan_says(tmp_path: Path, streams: int, encrypt: boo
         there = RemoteRelay(site, f"t{os.getpid()}-t", options, RUN, SECRET, here.certificates)
 
         def links() -> list[dict[str, Any]]:
-            return [link_of(here.site), link_of(there.name)]
+            return [link_of(here.name), link_of(there.name)]
 
         try:
             assert await there.start()
@@ -145,30 +145,30 @@ def test_relays_of_a_run_trust_each_other_only_also_after_they_were_started_agai
         there = RemoteRelay(site, f"t{os.getpid()}-t", options, RUN, SECRET, here.certificates)
 
         def are_linked() -> bool:
-            return [link_of(here.site).get("site"), link_of(there.name).get("site")] == [there.name, here.site]
+            return [link_of(here.name).get("site"), link_of(there.name).get("site")] == [there.name, here.name]
 
         try:
             assert await there.start()
             await until(are_linked, "the relays are not linked")
             stranger = stranger_to(here.port)
-            await until(lambda: status_of(here.site)["refused"] > 2, "the stranger is not refused")
-            assert [link["site"] for link in status_of(here.site)["links"]] == [there.name]
+            await until(lambda: status_of(here.name)["refused"] > 2, "the stranger is not refused")
+            assert [link["site"] for link in status_of(here.name)["links"]] == [there.name]
             assert are_linked()
             # Started again, each shows another certificate.
             for again in ("there", "here"):
-                before = status_of(here.site)["certificate"], status_of(there.name)["certificate"]
+                before = status_of(here.name)["certificate"], status_of(there.name)["certificate"]
                 if again == "there":
                     await there.end()
                     assert await there.start_on(there.port)
                 else:
                     here.close()
                     await here.start_again()
-                after = status_of(here.site)["certificate"], status_of(there.name)["certificate"]
+                after = status_of(here.name)["certificate"], status_of(there.name)["certificate"]
                 assert before != after
                 await until(are_linked, "the relays are not linked")
-            refused = status_of(here.site)["refused"]
-            await until(lambda: status_of(here.site)["refused"] > refused, "the stranger is not refused again")
-            assert [link["site"] for link in status_of(here.site)["links"]] == [there.name]
+            refused = status_of(here.name)["refused"]
+            await until(lambda: status_of(here.name)["refused"] > refused, "the stranger is not refused again")
+            assert [link["site"] for link in status_of(here.name)["links"]] == [there.name]
         finally:
             await site.transport.close()
 

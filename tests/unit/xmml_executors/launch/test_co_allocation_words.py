@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from xmml_executors.coallocation import Member, Rendezvous
-from xmml_executors.launch.allocation import Allocation
+from xmml_executors.launch.co_allocation import CoAllocation
 from xmml_executors.launch.jobs.job_nodes import JobNodes
 from xmml_executors.launch.jobs.site_job import SiteJob
 from xmml_executors.protocol import Ready
@@ -43,8 +43,8 @@ class SlowSite:
         """Nothing to start."""
 
 
-def told(work: Callable[[Allocation, SiteJob, Any], Coroutine[Any, Any, None]]) -> list[str]:
-    """Have something done with the allocation of one job; return what people were told."""
+def told(work: Callable[[CoAllocation, SiteJob, Any], Coroutine[Any, Any, None]]) -> list[str]:
+    """Have something done with the co-allocation of one job; return what people were told."""
 
     async def carry_out() -> list[str]:
         alpha, words = Site("alpha", ssh="alpha", scheduler="slurm"), list[str]()
@@ -52,37 +52,37 @@ def told(work: Callable[[Allocation, SiteJob, Any], Coroutine[Any, Any, None]]) 
         job = SiteJob("j", "alpha", alpha, planned, 3600.0, JobNodes(planned, alpha, ()))
         site: Any = SlowSite(alpha)
         strategy = Rendezvous([Member("j", "alpha", 1, 3600.0)])
-        allocation = Allocation(strategy, {"j": job}, {"alpha": site}, words.append)
-        gathering = asyncio.create_task(allocation.gather())
+        co_allocation = CoAllocation(strategy, {"j": job}, {"alpha": site}, words.append)
+        gathering = asyncio.create_task(co_allocation.gather())
         await asyncio.sleep(0)
-        await work(allocation, job, site)
+        await work(co_allocation, job, site)
         gathering.cancel()
         await asyncio.gather(gathering, return_exceptions=True)
-        await allocation.settle()
+        await co_allocation.settle()
         return words
 
     return asyncio.run(carry_out())
 
 
-async def submitted(allocation: Allocation, job: SiteJob, site: SlowSite) -> None:
+async def submitted(co_allocation: CoAllocation, job: SiteJob, site: SlowSite) -> None:
     site.may_submit.set()
-    await allocation.settle()
+    await co_allocation.settle()
 
 
 def test_a_job_that_was_released_is_not_said_to_be_ready_any_more() -> None:
-    async def work(allocation: Allocation, job: SiteJob, site: SlowSite) -> None:
-        await submitted(allocation, job, site)
-        await allocation.release("it was cancelled")
-        allocation.on_report(job, 1, 0, READY)  # it was on its way
+    async def work(co_allocation: CoAllocation, job: SiteJob, site: SlowSite) -> None:
+        await submitted(co_allocation, job, site)
+        await co_allocation.release("it was cancelled")
+        co_allocation.on_report(job, 1, 0, READY)  # it was on its way
 
     assert told(work) == ["alpha: submitted as job 7", "alpha: released (it was cancelled)"]
 
 
 def test_a_job_is_said_to_be_ready_once() -> None:
-    async def work(allocation: Allocation, job: SiteJob, site: SlowSite) -> None:
-        await submitted(allocation, job, site)
-        allocation.on_report(job, 1, 0, READY)
-        allocation.on_report(job, 1, 0, READY)
+    async def work(co_allocation: CoAllocation, job: SiteJob, site: SlowSite) -> None:
+        await submitted(co_allocation, job, site)
+        co_allocation.on_report(job, 1, 0, READY)
+        co_allocation.on_report(job, 1, 0, READY)
 
     assert told(work)[:2] == ["alpha: submitted as job 7", "alpha: ready on n1, job 7"]
     assert len(told(work)) == len(set(told(work)))
@@ -91,8 +91,8 @@ def test_a_job_is_said_to_be_ready_once() -> None:
 def test_a_job_that_is_given_up_while_it_is_submitted_is_cancelled_by_its_number_when_it_has_one() -> None:
     cancelled = []
 
-    async def work(allocation: Allocation, job: SiteJob, site: SlowSite) -> None:
-        releasing = asyncio.create_task(allocation.release("it was cancelled"))
+    async def work(co_allocation: CoAllocation, job: SiteJob, site: SlowSite) -> None:
+        releasing = asyncio.create_task(co_allocation.release("it was cancelled"))
         await asyncio.sleep(0.01)
         site.may_submit.set()
         await releasing

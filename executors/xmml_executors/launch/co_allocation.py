@@ -1,4 +1,4 @@
-"""Getting the jobs of a group: drives a strategy of co-allocation with the real schedulers of the sites."""
+"""Getting the jobs of a co-allocation group: drives a strategy with the real schedulers of the sites."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from xmml_executors.protocol import Ready as AgentReady
 Tell = Callable[[str], None]
 
 
-class AllocationFailed(Exception):
+class CoAllocationFailed(Exception):
     """The jobs of a group could not be got; every site was released."""
 
 
@@ -71,7 +71,7 @@ def choose_strategy(jobs: Collection[SiteJob], sites: Mapping[str, Site], wanted
         wanted: one of `STRATEGIES`.
 
     Raises:
-        AllocationFailed: the sites do not allow what is wanted.
+        CoAllocationFailed: the sites do not allow what is wanted.
     """
     members = [Member(job.member, job.site, max(1, job.planned.cores), job.walltime_s) for job in jobs]
     used = {name: sites[name] for name in dict.fromkeys(member.site for member in members)}
@@ -79,9 +79,9 @@ def choose_strategy(jobs: Collection[SiteJob], sites: Mapping[str, Site], wanted
     is_one_cluster = len(used) == 1 and all(queue.has_heterogeneous_jobs for queue in queues.values())
     cannot_reserve = [name for name, site in used.items() if not (site.can_reserve and queues[name].can_reserve)]
     if wanted == HETJOB and not is_one_cluster:
-        raise AllocationFailed("a heterogeneous job needs all jobs on one Slurm cluster")
+        raise CoAllocationFailed("a heterogeneous job needs all jobs on one Slurm cluster")
     if wanted == RESERVATION and cannot_reserve:
-        raise AllocationFailed(f"{', '.join(cannot_reserve)} cannot reserve (can_reserve in the file of sites)")
+        raise CoAllocationFailed(f"{', '.join(cannot_reserve)} cannot reserve (can_reserve in the file of sites)")
     if wanted == HETJOB or (wanted is None and is_one_cluster and len(members) > 1):
         return HeterogeneousJob(members)
     if wanted == RESERVATION or (wanted is None and not cannot_reserve and len(members) > 1):
@@ -89,8 +89,9 @@ def choose_strategy(jobs: Collection[SiteJob], sites: Mapping[str, Site], wanted
     return Rendezvous(members, RendezvousPolicy(first_ask_s=FIRST_ASK_S))
 
 
-class Allocation:
-    """One group on its way: events of its sites go into the strategy, its actions go to the sites."""
+class CoAllocation:
+    """One co-allocation group: passes the events of its sites to the strategy, and carries out the actions of the
+    strategy at the sites."""
 
     def __init__(
         self, strategy: Strategy, jobs: Mapping[str, SiteJob], sites: Mapping[str, RunSite], tell: Tell
@@ -116,7 +117,7 @@ class Allocation:
         """Return when all were told to go.
 
         Raises:
-            AllocationFailed: with the reason.
+            CoAllocationFailed: with the reason.
         """
         self._carry_out(self.strategy.begin(time.monotonic()))
         try:
@@ -136,7 +137,7 @@ class Allocation:
             raise
         if self.strategy.phase is Phase.FAILED:
             await self.settle()
-            raise AllocationFailed(self.strategy.reason)
+            raise CoAllocationFailed(self.strategy.reason)
 
     async def settle(self) -> None:
         """Wait until everything that the strategy has asked for is done."""
@@ -175,8 +176,9 @@ class Allocation:
             case LeaseExpired():
                 self.on(Ended(job.member, attempt, "its lease expired: it received nothing from xmml-run"))
 
-    def on_gone(self, job: SiteJob, attempt: int, reason: str, *, for_good: bool = False) -> None:
-        """The queue or its own result says that a job is over; `for_good`: another one would end in the same way."""
+    def on_job_over(self, job: SiteJob, attempt: int, reason: str, *, for_good: bool = False) -> None:
+        """Note that a job is over, as its queue or its own result says; `for_good`: another one would end in the same
+        way."""
         self.on(Ended(job.member, attempt, reason, for_good))
 
     # --- what is done -----------------------------------------------------------------------------------------------
