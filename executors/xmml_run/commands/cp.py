@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from xmml_executors.outcome import ExitStatus
-from xmml_sites.transfer.file_location import FileLocation, place
+from xmml_sites.transfer.file_location import FileLocation, read_location
 from xmml_sites.transfer.progress import NoProgress, Progress, Report
 from xmml_sites.transfer.settings import Settings, TransferMethod
 
@@ -107,7 +107,7 @@ def run(options: Namespace) -> int:
         print("xmml cp: a source and a destination are needed: xmml cp results host:archive/", file=sys.stderr)
         return ExitStatus.USAGE
     try:
-        *sources, destination = [place(text) for text in options.places]
+        *sources, destination = [read_location(text) for text in options.places]
     except ValueError as error:
         print(f"xmml cp: {error}", file=sys.stderr)
         return ExitStatus.USAGE

@@ -204,20 +204,20 @@ class Scheduler(Protocol):
     has_heterogeneous_jobs: bool
 
     def version_command(self) -> str:
-        """The command that says which batch system answers."""
+        """Return the command that prints which batch system answers."""
 
     def parse_version(self, answer: CommandResult) -> str:
-        """Its name and version.
+        """Return its name and version.
 
         Raises:
             SchedulerUnavailable: there is none.
         """
 
     def render(self, job: JobScript) -> str:
-        """The script of a job."""
+        """Return the script of a job."""
 
     def asking_for(self, job: JobScript) -> list[str]:
-        """The lines of a script that ask for the nodes of a job."""
+        """Return the lines of a script that request the nodes of a job."""
 
     def with_steps_started(self, job: JobScript) -> JobScript:
         """Return a job with a command that starts its steps on their nodes; one without steps as it is.
@@ -227,17 +227,17 @@ class Scheduler(Protocol):
         """
 
     def render_together(self, jobs: Sequence[JobScript]) -> str:
-        """One script for jobs that start at the same moment, each on its own nodes.
+        """Return one script for jobs that start at the same moment, each on its own nodes.
 
         Raises:
             NotSupported: the batch system cannot.
         """
 
     def submit_command(self, path: str) -> str:
-        """Hands the script at an absolute path over to the queue."""
+        """Return the command that submits the script at an absolute path."""
 
     def parse_submit(self, answer: CommandResult) -> str:
-        """The id of the job.
+        """Return the id of the job.
 
         Raises:
             JobRejected: with the queue's reason.
@@ -245,61 +245,63 @@ class Scheduler(Protocol):
         """
 
     def status_command(self, ids: Iterable[str]) -> str:
-        """Asks for any number of jobs at once."""
+        """Return the command that queries any number of jobs together."""
 
     def parse_status(self, answer: CommandResult, ids: Iterable[str]) -> dict[str, JobStatus]:
-        """The status of every job of `ids`; one that the queue does not know is `GONE`.
+        """Return the status of every job of `ids`; one that the queue does not know is `GONE`.
 
         Raises:
             SchedulerUnavailable: the queue gave no answer, which says nothing about the jobs.
         """
 
     def cancel_command(self, ids: Iterable[str]) -> str:
-        """Ends jobs, whatever they do. Fine with jobs that are over or unknown."""
+        """Return the command that ends jobs, pending or running; jobs that are over or unknown are no error."""
 
     def release_command(self, ids: Iterable[str]) -> str:
-        """Lets held jobs go."""
+        """Return the command that releases held jobs."""
 
     def estimate_command(self, path: str) -> str:
-        """Asks when the job of a script would start if it were submitted now; nothing is submitted."""
+        """Return the command that queries when the job of a script would start if it were submitted now; it submits
+        nothing."""
 
     def parse_estimate(self, answer: CommandResult) -> float | None:
-        """In so many seconds; `None` when the queue does not say.
+        """Return in how many seconds it would start; `None` when the queue does not say.
 
         Raises:
             JobRejected: the queue would not take it.
         """
 
     def reserve_command(self, wish: ReservationRequest) -> str:
-        """Asks for a reservation."""
+        """Return the command that makes a reservation."""
 
     def parse_reserve(self, answer: CommandResult, wish: ReservationRequest) -> str:
-        """The id of the reservation.
+        """Return the id of the reservation.
 
         Raises:
             ReservationRefused: with the reason.
         """
 
     def reservation_command(self, id: str) -> str:
-        """Asks how a reservation stands."""
+        """Return the command that queries the state of a reservation."""
 
     def parse_reservation(self, answer: CommandResult) -> ReservationState:
-        """How a reservation stands."""
+        """Return the state of a reservation."""
 
     def unreserve_command(self, id: str) -> str:
-        """Gives a reservation back."""
+        """Return the command that removes a reservation."""
 
     def limits_command(self) -> str:
-        """Asks what jobs can have of the partitions, and of the accounts and QOSs of this user where there are any."""
+        """Return the command that queries the limits of the partitions, and of the accounts and QOSs of this user where
+        there are any."""
 
     def parse_limits(self, answer: CommandResult) -> QueueLimits:
-        """The limits; none where the queue did not say."""
+        """Return the limits; none where the queue did not say."""
 
     def free_command(self, partition: str) -> str:
-        """Asks how many cores of a partition are free now."""
+        """Return the command that queries how many cores of a partition are free now."""
 
     def parse_free(self, answer: CommandResult) -> tuple[int, int] | None:
-        """Free cores and all cores; `None` when that is not known."""
+        """Return free cores and all cores; `None` when that is not known."""
 
 
 #: Printed before the answer of a queue, so that its local times can be understood.
@@ -307,11 +309,11 @@ CLOCK = "date '+%s %Y-%m-%dT%H:%M:%S'"
 
 
 def quoted(words: Iterable[str]) -> str:
-    """Words for a shell."""
+    """Return words for a shell."""
     return " ".join(shlex.quote(word) for word in words)
 
 
 def hours_minutes_seconds(seconds: float) -> str:
-    """A time as batch systems read it, rounded up to whole seconds."""
+    """Return a time as batch systems read it, rounded up to whole seconds."""
     whole = max(1, -int(-seconds // 1))
     return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"

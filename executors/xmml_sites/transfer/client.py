@@ -1,4 +1,4 @@
-"""What this end does when ssh has been started: agrees with the remote end, gives or takes."""
+"""The local end of a copy: agrees with the remote end on what is copied and how, then gives or takes the files."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from xmml_sites.transfer.message_stream import ConnectionBroken, PeerFailed
 from xmml_sites.transfer.messages import Malformed
 from xmml_sites.transfer.negotiation import CopyRequest, Refused, agree
 from xmml_sites.transfer.progress import Progress, Report
+from xmml_sites.transfer.remote_end import NoRemoteEnd, RemoteEnd
 from xmml_sites.transfer.settings import Settings, TransferMethod
-from xmml_sites.transfer.ssh import NoRemoteEnd, RemoteEnd
 
 
 def converse(
@@ -24,10 +24,10 @@ def converse(
     settings: Settings,
     progress: Progress,
 ) -> Report:
-    """Copies with the remote end, which need not have begun yet; returns what was done.
+    """Copy with the remote end, which need not have begun yet; return what was done.
 
     Raises:
-        CopyFailed: as of `session.copy`.
+        CopyFailed: as in `copy.copy`.
     """
     try:
         try:
@@ -54,8 +54,8 @@ def _over(
 ) -> Report:
     fetching = destination.host is None
     here = layout(destination.path, len(sources)) if fetching else None
-    wish = CopyRequest(fetching, [source.path for source in sources], destination.path, settings.compare)
-    channel = agree(remote, wish, settings, progress)
+    request = CopyRequest(fetching, [source.path for source in sources], destination.path, settings.compare)
+    channel = agree(remote, request, settings, progress)
     try:
         if here is not None:
             report = take(channel, here, progress, compare=settings.compare)

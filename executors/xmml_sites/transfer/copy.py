@@ -13,12 +13,12 @@ from pathlib import Path
 from xmml_sites.transfer.failure import CopyFailed, CopyUsage
 from xmml_sites.transfer.file_location import FileLocation
 from xmml_sites.transfer.progress import Progress, Report
+from xmml_sites.transfer.remote_end import NoRemoteEnd, RemoteEnd
 from xmml_sites.transfer.settings import Settings
-from xmml_sites.transfer.ssh import NoRemoteEnd, RemoteEnd
 
 
 def copy(sources: Sequence[FileLocation], destination: FileLocation, settings: Settings, progress: Progress) -> Report:
-    """Copies files and folders from or to one host.
+    """Copy files and folders from or to one host.
 
     Returns:
         What was done; files that failed by themselves are in it.

@@ -1,6 +1,7 @@
 """The two ends of a copy: `give` has the files, `take` gets them.
 
-What they do is the crate `native/transfer`; here they get a channel, a thread that listens or considers, and progress.
+The crate `native/transfer` does the work. Here each end gets a channel, progress, and a thread beside that of its
+caller, which receives requests (`give`) or compares files (`take`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from xmml_sites.transfer.message_stream import ConnectionBroken, MessageStream, 
 from xmml_sites.transfer.messages import Malformed
 from xmml_sites.transfer.progress import Progress, Report
 
-#: How often progress is told [s].
+#: How often progress is reported [s].
 _SHOWN_EVERY_S = 0.1
 
 
@@ -122,7 +123,7 @@ def _explained() -> Iterator[None]:
 
 @contextmanager
 def _shown(end: CopySource | CopyTarget, progress: Progress) -> Iterator[None]:
-    """Tells progress now and then, and at the end, what has changed since the last time."""
+    """Report what has changed, every `_SHOWN_EVERY_S` and once more at the end."""
     has_ended = threading.Event()
 
     def show() -> None:

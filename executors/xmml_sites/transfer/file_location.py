@@ -16,8 +16,8 @@ class FileLocation:
         return self.path if self.host is None else f"{self.host}:{self.path}"
 
 
-def place(text: str) -> FileLocation:
-    """Reads `PATH`, `HOST:PATH` or `USER@HOST:PATH`, also with an IPv6 address in brackets, as scp does.
+def read_location(text: str) -> FileLocation:
+    """Read `PATH`, `HOST:PATH` or `USER@HOST:PATH`, also with an IPv6 address in brackets, as scp does.
 
     A colon behind a slash belongs to a path: ./a:b is a file here. An empty path at a host is the home folder.
 

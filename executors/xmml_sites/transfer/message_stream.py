@@ -25,24 +25,24 @@ class MessageStream(Protocol):
     """Carries messages both ways, each way in order. Several threads may send, one receives."""
 
     def send(self, message: bytes) -> None:
-        """Sends a message; waits while the way is full.
+        """Send a message; wait while the way is full.
 
         Raises:
             ConnectionBroken: the other end is gone.
         """
 
     def receive(self) -> bytes | memoryview:
-        """Waits for a message.
+        """Wait for a message.
 
         Raises:
             ConnectionBroken: the other end is gone.
         """
 
     def close(self) -> None:
-        """Ends it; also a receive that waits."""
+        """Close the stream; a `receive` that waits ends with `ConnectionBroken`."""
 
     def leave(self) -> None:
-        """Ends it without waiting for the other end, which has everything."""
+        """Close the stream without waiting for the other end, which has received everything."""
 
 
 class PipeMessageStream:
@@ -70,7 +70,7 @@ class PipeMessageStream:
         return self._exactly(length)
 
     def wait_for_end(self) -> None:
-        """Waits until the other end is gone; for a channel on which nothing comes any more.
+        """Wait until the other end has closed the connection; for a stream on which no message will arrive.
 
         Reads beside the buffer: a thread that waits in it would keep the interpreter from ending.
         """

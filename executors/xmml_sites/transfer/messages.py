@@ -31,7 +31,7 @@ class MessageKind(IntEnum):
 
     # While the way is agreed upon, over ssh; LISTEN to GO also while files travel there.
     HELLO = 0
-    """version, the wish, a secret for this copy, the fingerprint of our certificate"""
+    """version, the request, a secret for this copy, the fingerprint of our certificate"""
     READY = 1
     """version, fingerprint of the remote end's certificate, its address and ours as ssh sees them (empty: unknown)"""
     REFUSED = 2

@@ -27,7 +27,7 @@ from xmml_sites.transfer.settings import Settings, TransferMethod
 from xmml_sites.transfer.switching import Aside, SwitchingChannel
 
 if TYPE_CHECKING:
-    from xmml_sites.transfer.ssh import RemoteEnd
+    from xmml_sites.transfer.remote_end import RemoteEnd
 
 #: The end that listens waits a little longer than the other tries.
 _ACCEPT_LIMIT_S = OPEN_LIMIT_S + 1
@@ -47,7 +47,7 @@ class CopyRequest:
     compare: bool
 
     def values(self) -> Mapping[str, object]:
-        """The wish as it is sent."""
+        """Return the request as it is sent."""
         return {
             "gives": self.gives,
             "paths": list(self.paths),
@@ -57,7 +57,7 @@ class CopyRequest:
 
     @classmethod
     def read(cls, values: object) -> CopyRequest:
-        """The wish that was sent.
+        """Return the request that was sent.
 
         Raises:
             Malformed: it is none.
@@ -66,13 +66,13 @@ class CopyRequest:
             case {"gives": bool(gives), "paths": [*paths], "destination": str(destination), "compare": bool(compare)}:
                 return cls(gives, [str(path) for path in paths], destination, compare)
             case _:
-                raise Malformed("the wish of the other end")
+                raise Malformed("the request of the other end")
 
 
 def agree(
-    remote: RemoteEnd, wish: CopyRequest, settings: Settings, progress: Progress
+    remote: RemoteEnd, request: CopyRequest, settings: Settings, progress: Progress
 ) -> PathMessageStream | SwitchingChannel:
-    """Tells the remote end what to do; returns the channel for the copy.
+    """Send the remote end the request; return the channel for the copy.
 
     If ssh is one of the ways allowed, the copy begins through ssh and goes over to the first other way that opens. So
     no copy waits for a firewall that drops connections.
@@ -87,7 +87,7 @@ def agree(
     others = [way for way in settings.ways if way != TransferMethod.SSH]
     # What the remote end is sure to be told lies there when it begins: every answer that is waited for is a round trip.
     with contextlib.suppress(ConnectionBroken):  # then it does not begin, and why is known better
-        over_ssh.send(pack(MessageKind.HELLO, VERSION, wish.values(), secret, mine.fingerprint))
+        over_ssh.send(pack(MessageKind.HELLO, VERSION, request.values(), secret, mine.fingerprint))
         if TransferMethod.SSH in settings.ways:
             over_ssh.send(pack(MessageKind.GO, str(TransferMethod.SSH)))
         if others[:1] == [TransferMethod.DIAL]:
@@ -130,7 +130,7 @@ class _Search:
     progress: Progress
 
     def go_over(self, channel: SwitchingChannel) -> None:
-        """Moves a copy to the first way that opens, if one does."""
+        """Move a copy to the first way that opens, if one does."""
         with contextlib.suppress(Refused, ConnectionBroken, Malformed):  # then the copy stays with ssh
             path = self.path(channel.aside)
             channel.found(path)
@@ -138,7 +138,7 @@ class _Search:
             self.progress.way(path.way.words)
 
     def path(self, talk: PipeMessageStream | Aside) -> PathMessageStream:
-        """Opens a path by the first way that opens.
+        """Open a path by the first way that leads to the other end.
 
         Args:
             talk: carries the agreement with the remote end.
@@ -215,8 +215,8 @@ class Responder:
         self._mine = credentials()
         self._keys: Keys | None = None
 
-    def await_wish(self) -> CopyRequest:
-        """Waits for what this end shall do.
+    def await_request(self) -> CopyRequest:
+        """Wait for the request of the other end.
 
         Raises:
             Refused: the other end speaks another version.
@@ -229,14 +229,14 @@ class Responder:
                 f"you speak version {values[0]} of the protocol, this end {VERSION}; install the same xMML at both"
             )
         match values:
-            case [_, wish, bytes(secret), str(fingerprint)] if secret:
+            case [_, request, bytes(secret), str(fingerprint)] if secret:
                 self._keys = Keys(_RUN, secret, self._mine, fingerprint)
-                return CopyRequest.read(wish)
+                return CopyRequest.read(request)
             case _:
                 raise Malformed("HELLO")
 
     def follow(self) -> PathMessageStream | SwitchingChannel:
-        """Says that this end is ready, and does what it is told until the copy begins; returns the channel for it."""
+        """Report that this end is ready, and open paths as requested until the copy begins; return its channel."""
         client, _, server, *_ = [*os.environ.get("SSH_CONNECTION", "").split(), "", "", "", ""]
         self._over_ssh.send(pack(MessageKind.READY, VERSION, self._mine.fingerprint, server, client))
         path: PathMessageStream | None = None
@@ -256,7 +256,7 @@ class Responder:
                         self._over_ssh.send(pack(MessageKind.JOINED))
 
     def _search(self, channel: SwitchingChannel) -> None:
-        """Opens paths while a copy goes on through ssh."""
+        """Open paths while a copy goes on through ssh."""
         with contextlib.suppress(ConnectionBroken, Malformed):
             while True:
                 path = self._opened(*unpack(channel.aside.receive()), channel.aside)
@@ -268,8 +268,8 @@ class Responder:
     def _opened(
         self, kind: MessageKind, values: list[object], talk: PipeMessageStream | Aside
     ) -> PathMessageStream | None:
-        """Returns a path by the way that the other end asks for; sends NOT_JOINED if that way does not open."""
-        assert self._keys is not None, "the wish comes first"
+        """Return a path by the way that the other end requests; send NOT_JOINED if that way does not open."""
+        assert self._keys is not None, "the request comes first"
         try:
             match kind, values:
                 case MessageKind.LISTEN, [int(first), int(last)] if 0 <= first <= last < 1 << 16:

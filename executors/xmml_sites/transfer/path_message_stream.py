@@ -105,7 +105,7 @@ class PathMessageStream:
         return message
 
     def close(self) -> None:
-        """Ends it in order, as far as the other end is still there."""
+        """Close the path after everything sent has arrived, or after `OPEN_LIMIT_S`."""
         self._close_within(OPEN_LIMIT_S)
 
     def leave(self) -> None:
@@ -123,10 +123,10 @@ class PathMessageStream:
 
 
 class SinglePathListener:
-    """Where one path comes in."""
+    """A listener for one path."""
 
     def __init__(self, ports: tuple[int, int], keys: Keys, way: TransferMethod, streams: int | None) -> None:
-        """Listens at the first free one of the ports, both ends included; (0, 0): any.
+        """Listen at the first free one of the ports, both ends included; (0, 0): any.
 
         Raises:
             ConnectionBroken: none of them is free.
@@ -145,7 +145,7 @@ class SinglePathListener:
         self.port = int(self._listener.address.rpartition(":")[2])
 
     def accept(self, timeout_s: float) -> PathMessageStream:
-        """Waits for the path.
+        """Wait for the path.
 
         Raises:
             ConnectionBroken: nobody came.
@@ -159,7 +159,7 @@ class SinglePathListener:
 def dial(
     addresses: Sequence[str], port: int, keys: Keys, way: TransferMethod, streams: int | None
 ) -> PathMessageStream:
-    """Opens a path to the first of the addresses that answers.
+    """Open a path to the first of the addresses that answers.
 
     Raises:
         ConnectionBroken: none does; the text says why.

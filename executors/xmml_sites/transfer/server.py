@@ -1,4 +1,4 @@
-"""The end of a copy that ssh has started: does what it is told over its standard streams."""
+"""The remote end of a copy, which ssh has started: takes the request over its standard streams."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _GRACE_S = 3.0
 
 
 def serve(reading: BinaryIO, writing: BinaryIO) -> int:
-    """Takes part in one copy; returns the exit status.
+    """Take part in one copy; return the exit status.
 
-    What goes wrong is told to the other end as long as that can be reached; it tells people.
+    Failures are reported to the other end, which shows them, as long as it can be reached.
     """
     writing.write(MAGIC)
     writing.flush()
@@ -33,14 +33,14 @@ def serve(reading: BinaryIO, writing: BinaryIO) -> int:
     where = ""
     try:
         answering = Responder(over_ssh, lambda: _end_with(over_ssh))
-        wish = answering.await_wish()
-        where = wish.destination
-        target = None if wish.gives else layout(wish.destination, len(wish.paths))
+        request = answering.await_request()
+        where = request.destination
+        target = None if request.gives else layout(request.destination, len(request.paths))
         channel = answering.follow()
         if target is not None:
-            take(channel, target, NoProgress(), compare=wish.compare)
+            take(channel, target, NoProgress(), compare=request.compare)
         else:
-            give(channel, [Path(path).expanduser() for path in wish.paths], NoProgress())
+            give(channel, [Path(path).expanduser() for path in request.paths], NoProgress())
     except (Refused, OSError, Malformed) as error:
         with suppress(ConnectionBroken):
             channel.send(pack(MessageKind.REFUSED, _in_words(error, where)))

@@ -30,7 +30,7 @@ class Aside:
         self._received: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
 
     def send(self, message: bytes) -> None:
-        """Sends a message.
+        """Send a message.
 
         Raises:
             ConnectionBroken: the ssh connection is gone.
@@ -38,7 +38,7 @@ class Aside:
         self._over_ssh.send(message)
 
     def receive(self) -> bytes:
-        """Waits for a message.
+        """Wait for a message.
 
         Raises:
             ConnectionBroken: nothing will come any more.
@@ -49,7 +49,7 @@ class Aside:
         return message
 
     def put(self, message: bytes | None) -> None:
-        """Hands over a message that has come; None: none will come any more."""
+        """Hand over a message that has arrived; None: no more will arrive."""
         self._received.put(message)
 
 
@@ -100,7 +100,7 @@ class SwitchingChannel:
             self._way_out().send(message if len(rest) == len(message) else part(MessageKind.LAST, rest))
 
     def _way_out(self) -> PipeMessageStream | PathMessageStream:
-        """Returns the way to send by, after going over if that is due. The caller holds the turn."""
+        """Return the stream to send by, after going over if that is due. The caller holds the lock `_turn`."""
         if self._goes_over and self._found is not None and self._writing is not self._found:
             # If the ssh connection is gone, the thread that receives reports it.
             with contextlib.suppress(ConnectionBroken):
@@ -137,7 +137,7 @@ class SwitchingChannel:
                 raise Malformed("a part of a message is malformed or too much")
 
     def _follow(self, go: bytes | memoryview) -> None:
-        """Receives from the path from now on, and sends over it, as the other end does."""
+        """Receive from the path from now on, and send over it, as the other end does."""
         # The other end holds the path already, so that the thread that opens it here is about to return.
         if not self._is_found.wait(OPEN_LIMIT_S) or self._found is None or unpack(go)[1] != [self._found.way]:
             raise Malformed("GO before there is a path")
@@ -146,7 +146,7 @@ class SwitchingChannel:
         self._gone_over()
 
     def found(self, path: PathMessageStream) -> None:
-        """Takes over an open path to the other end.
+        """Take over an open path to the other end.
 
         The end that leads sends its next message over the path; `go_over` does not wait for that message. Closing this
         channel closes the path, also if the channel is closed already.
@@ -160,7 +160,7 @@ class SwitchingChannel:
         path.leave()
 
     def go_over(self) -> None:
-        """Leaves the ssh connection for the path that was found, also with the rest of a message that is being sent."""
+        """Leave the ssh connection for the path that was found, also with the rest of a message that is being sent."""
         self._goes_over = True
         with self._turn:
             self._way_out()
@@ -176,7 +176,7 @@ class SwitchingChannel:
             path.leave()
 
     def _leave_search(self) -> PathMessageStream | None:
-        """Ends the search for a path; the path that it has found."""
+        """End the search for a path; return the path that it has found."""
         self.aside.put(None)
         with self._finding:
             self._is_closed = True

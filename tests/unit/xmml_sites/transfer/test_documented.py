@@ -9,7 +9,7 @@ import re
 import pytest
 from printed import DOCS
 from xmml_run.commands import cp
-from xmml_sites.transfer.file_location import FileLocation, place
+from xmml_sites.transfer.file_location import FileLocation, read_location
 from xmml_sites.transfer.progress import Report
 from xmml_sites.transfer.settings import TransferMethod
 
@@ -38,7 +38,7 @@ def test_the_page_has_the_statuses_that_the_help_has() -> None:
 )
 def test_a_place_of_the_page_is_understood_so(written: str, meant: FileLocation) -> None:
     assert f"`{written}`" in PAGE
-    assert place(written) == meant
+    assert read_location(written) == meant
 
 
 def test_a_copy_between_two_hosts_is_refused_with_the_command_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from xmml_sites.transfer.file_location import FileLocation, place
+from xmml_sites.transfer.file_location import FileLocation, read_location
 
 
 @pytest.mark.parametrize(
@@ -20,10 +20,10 @@ from xmml_sites.transfer.file_location import FileLocation, place
     ],
 )
 def test_a_colon_before_any_slash_ends_the_host(text: str, expected: FileLocation) -> None:
-    assert place(text) == expected
+    assert read_location(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", ":x", "me@:x", "-oProxyCommand=x:y", "[::1", "[::1]x"])
 def test_what_is_no_place_is_refused_with_a_reason(text: str) -> None:
     with pytest.raises(ValueError, match=r"host|name|missing"):
-        place(text)
+        read_location(text)

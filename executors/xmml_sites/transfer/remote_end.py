@@ -56,7 +56,7 @@ class RemoteEnd:
         self._clock.start()
 
     def await_start(self) -> None:
-        """Waits until the process has begun; what was sent before that waits for it.
+        """Wait until the process has begun; it receives what was sent before that.
 
         Raises:
             NoRemoteEnd: it does not begin.
@@ -104,12 +104,12 @@ class RemoteEnd:
         )
 
     def leave(self) -> None:
-        """Ends the connection without waiting for the remote end, which has done everything and goes by itself."""
+        """Close the connection without waiting for the remote end, which has done everything and exits by itself."""
         self.channel.close()
         self._process.terminate()
 
     def close(self) -> None:
-        """Ends the connection, and the remote end with it."""
+        """Close the connection, and thereby end the remote end."""
         self._clock.cancel()
         self.channel.close()
         try:
