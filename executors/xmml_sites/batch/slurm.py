@@ -68,7 +68,6 @@ FORGET_TASKS = (
 HELD_REASONS = {"JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue", "launch failed requeued held"}
 NEVER_REASONS = {
     "AccountNotAllowed",
-    "AssociationJobLimit",
     "BadConstraints",
     "DependencyNeverSatisfied",
     "InvalidAccount",
