@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 
 import pytest
@@ -48,6 +49,6 @@ def test_of_several_copies_the_first_says_what_to_do(monkeypatch: pytest.MonkeyP
 
 
 def test_an_allocation_can_be_claimed_once() -> None:
-    allocation = Allocation("slurm", "a job of this test", (AllocatedNode("n1", 1),), "n1")
+    allocation = Allocation("slurm", f"a job of the test in {os.getpid()}", (AllocatedNode("n1", 1),), "n1")
     assert claimed(allocation)
     assert not claimed(allocation)
