@@ -315,7 +315,7 @@ def test_a_bar_is_shown_on_a_terminal(command: Command, server: Sshd, tmp_path: 
     if options:
         assert said == ""
     else:
-        assert "8.0/8.0 MiB" in said
+        assert "8.4/8.4 MB" in said
         assert "━" in said
         assert "1 file" in said.splitlines()[-1]
 
@@ -336,6 +336,17 @@ def test_what_is_wrong_at_the_host_is_told(command: Command, server: Sshd, tmp_p
     assert (absent.returncode, "say where it is with --remote" in absent.stderr) == (5, True)
     other = run(command(tmp_path / "file", f"{server.name}:{tmp_path}/c", remote="/bin/echo"))
     assert (other.returncode, "ended with status 0: cp --serve" in other.stderr) == (5, True)
+
+
+def test_the_configuration_of_ssh_that_the_environment_names_leads_to_the_host(
+    server: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("here")
+    monkeypatch.setenv("XMML_SSH_CONFIG", str(server.config))
+    done([XMML, "cp", "--remote", XMML, str(tmp_path / "file"), f"{server.name}:{tmp_path}/copy"])
+    assert (tmp_path / "copy").read_text() == "here"
+    unknown = run([XMML, "cp", str(tmp_path / "file"), "unknown.invalid:c"])
+    assert f"Does `ssh -F {server.config} unknown.invalid true` work?" in unknown.stderr
 
 
 def test_a_host_that_cannot_be_reached_is_told(command: Command, tmp_path: Path) -> None:

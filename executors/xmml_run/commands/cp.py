@@ -70,8 +70,7 @@ def add_options(parser: ArgumentParser) -> None:
         "--ssh",
         metavar="COMMAND",
         type=words,
-        default=("ssh",),
-        help='how to get to the host, such as "ssh -F config" (default: ssh)',
+        help='how to get to the host, such as "ssh -F config" (default: ssh, with -F if XMML_SSH_CONFIG is set)',
     )
     parser.add_argument("--remote", metavar="PATH", default="xmml", help="where xmml is at the host (default: xmml)")
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
@@ -115,6 +114,7 @@ def run(options: Namespace) -> int:
 
 
 def _copy(options: Namespace, sources: list[FileLocation], destination: FileLocation) -> int:
+    from xmml_sites.ssh.destination import ssh_command
     from xmml_sites.transfer.copy import copy
     from xmml_sites.transfer.failure import CopyFailed, CopyUsage
 
@@ -124,7 +124,7 @@ def _copy(options: Namespace, sources: list[FileLocation], destination: FileLoca
         ports=options.port,
         address=options.address,
         compare=options.compare,
-        ssh=options.ssh,
+        ssh=options.ssh or ssh_command(),
         remote=options.remote,
     )
     shown = _shown(options)
@@ -178,7 +178,7 @@ class _Bar(Progress):
         self._bar = Bar(
             TextColumn("{task.description}"),
             BarColumn(),
-            DownloadColumn(binary_units=True),
+            DownloadColumn(),
             TransferSpeedColumn(),
             TimeRemainingColumn(),
             console=Console(stderr=True),

@@ -146,13 +146,14 @@ def _meet(sites: list[Site]) -> None:
         if site.ssh is None or site.like is not None or site.transport != "asyncssh":
             continue
         try:
-            contact = first_contact(site.name, read_destination(site.ssh), _confirm, _answer)
+            destination = read_destination(site.ssh)
+            contact = first_contact(site.name, destination, _confirm, _answer)
         except (TransportError, ValueError):
             continue
         if contact.asked:
             print(
-                f'{site.name} wants more than a key: set transport = "openssh" for it, and before a run log in with '
-                f"ssh -M -S ~/.ssh/%C {site.ssh}, or set ControlMaster and ControlPath in ~/.ssh/config"
+                f'{site.name} wants more than a key: set transport = "openssh" for it, set ControlMaster, ControlPath '
+                f"and ControlPersist in ~/.ssh/config, and before a run log in with: {destination.command}"
             )
 
 

@@ -108,9 +108,9 @@ class AsyncsshTransport(ChannelTransport):
                     keepalive_count_max=KEEPALIVES,
                 )
         except asyncssh.PermissionDenied as error:
-            raise AuthenticationFailed(self.site, str(destination), _text(error)) from None
+            raise AuthenticationFailed(self.site, destination, _text(error)) from None
         except (asyncssh.KeyImportError, asyncssh.KeyEncryptionError) as error:
-            raise AuthenticationFailed(self.site, str(destination), f"a key cannot be read ({_text(error)})") from None
+            raise AuthenticationFailed(self.site, destination, f"a key cannot be read ({_text(error)})") from None
         except (asyncssh.Error, OSError, TimeoutError, ValueError) as error:
             raise await self._explained(destination, options, known, tunnel, error) from None
 
@@ -132,7 +132,7 @@ class AsyncsshTransport(ChannelTransport):
                 keepalive_count_max=KEEPALIVES,
             )
         except asyncssh.PermissionDenied as error:
-            raise AuthenticationFailed(self.site, str(destination), _text(error)) from None
+            raise AuthenticationFailed(self.site, destination, _text(error)) from None
         except (asyncssh.Error, OSError, TimeoutError, ValueError) as error:
             raise await self._explained(destination, options, known, tunnel, error) from None
 
@@ -176,12 +176,12 @@ class AsyncsshTransport(ChannelTransport):
             verdict = is_known(known, key, host, "", options.port)
             shown = f"{key.get_algorithm()} {key.get_fingerprint()}"
             if verdict is None:
-                return HostKeyUnknown(self.site, str(destination), shown)
+                return HostKeyUnknown(self.site, destination, shown)
             if verdict is False:
-                return HostKeyChanged(self.site, str(destination), shown)
+                return HostKeyChanged(self.site, destination, shown)
         if isinstance(error, asyncssh.HostKeyNotVerifiable):
             return HostKeyProblem(self.site, f"the host key of {destination} is not trusted: {_text(error)}")
-        return SiteUnreachable(self.site, str(destination), _text(error))
+        return SiteUnreachable(self.site, destination, _text(error))
 
     async def open_channel(self, command: str, *, for_bulk: bool = False, part: Part | None = None) -> CommandChannel:
         await self.connect()

@@ -29,6 +29,12 @@ class Destination:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return (f"{self.user}@" if self.user else "") + host + (f":{self.port}" if self.port else "")
 
+    @property
+    def command(self) -> str:
+        """The command that logs in there. `ssh` takes no port behind a host, and no brackets around an address."""
+        port = f"-p {self.port} " if self.port else ""
+        return f"ssh {port}{self.user}@{self.host}" if self.user else f"ssh {port}{self.host}"
+
 
 def read_destination(text: str) -> Destination:
     """Read `host`, `user@host`, `user@host:port` or `user@[address]:port`.
@@ -55,6 +61,11 @@ def chosen_configuration() -> list[Path]:
     """The OpenSSH configuration that the environment names, if it does."""
     chosen = os.environ.get(CONFIGURATION)
     return [Path(chosen)] if chosen else []
+
+
+def ssh_command() -> tuple[str, ...]:
+    """Return the beginning of a command line of `ssh`, with the configuration that the environment names, if any."""
+    return ("ssh", *(word for file in chosen_configuration() for word in ("-F", str(file))))
 
 
 def configuration_files() -> list[Path]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from xmml_sites.ssh.destination import Destination
+
 #: How much of what a command has written is shown [characters].
 MOST_SHOWN = 300
 
@@ -17,11 +19,11 @@ class TransportError(Exception):
 class SiteUnreachable(TransportError):
     """No connection came about."""
 
-    def __init__(self, site: str, destination: str, why: str) -> None:
+    def __init__(self, site: str, destination: Destination, why: str) -> None:
         super().__init__(
             site,
-            f"{destination} cannot be reached: {why}; check the address, the network and your VPN with: "
-            f"ssh {destination}",
+            f"{destination} cannot be reached: {why}; check the address, the network and your VPN "
+            f"with: {destination.command}",
         )
 
 
@@ -32,7 +34,7 @@ class HostKeyProblem(TransportError):
 class HostKeyUnknown(HostKeyProblem):
     """The host key of the machine is not known yet."""
 
-    def __init__(self, site: str, destination: str, fingerprint: str = "") -> None:
+    def __init__(self, site: str, destination: Destination, fingerprint: str = "") -> None:
         has = f" (it shows {fingerprint})" if fingerprint else ""
         super().__init__(
             site,
@@ -45,7 +47,7 @@ class HostKeyUnknown(HostKeyProblem):
 class HostKeyChanged(HostKeyProblem):
     """The machine has another key than before: either it was set up anew, or it is another one."""
 
-    def __init__(self, site: str, destination: str, fingerprint: str = "") -> None:
+    def __init__(self, site: str, destination: Destination, fingerprint: str = "") -> None:
         has = f" (it now shows {fingerprint})" if fingerprint else ""
         super().__init__(
             site,
@@ -59,12 +61,12 @@ class HostKeyChanged(HostKeyProblem):
 class AuthenticationFailed(TransportError):
     """The machine refuses the login."""
 
-    def __init__(self, site: str, destination: str, why: str) -> None:
+    def __init__(self, site: str, destination: Destination, why: str) -> None:
         super().__init__(
             site,
             f"{destination} did not let you in: {why}; load your key with ssh-add, check User and IdentityFile in "
             '~/.ssh/config; if the site asks for a second factor or Kerberos, use transport = "openssh" and log in '
-            f"once with: ssh {destination}",
+            f"once with: {destination.command}",
         )
 
 

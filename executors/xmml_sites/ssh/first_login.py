@@ -65,14 +65,14 @@ def first_contact(
         fingerprint = _fingerprint(key)
         known = _known(facts, key)
         if known is False:
-            raise HostKeyChanged(site, str(destination), fingerprint)
+            raise HostKeyChanged(site, destination, fingerprint)
         if known is None:
             question = (
                 f"The host key of {destination} ({facts.host}, port {facts.port}) is not known.\n  {fingerprint}\n"
                 "Is it the one that the site publishes?"
             )
             if not confirm(question):
-                raise HostKeyUnknown(site, str(destination), fingerprint)
+                raise HostKeyUnknown(site, destination, fingerprint)
             _learn(facts, key)
         asked = _log_in(site, destination, facts, transport, answer)
         return FirstLogin(fingerprint, known is None, asked)
@@ -120,14 +120,14 @@ def _connection(site: str, destination: Destination, facts: _Facts) -> Iterator[
             way = socket.create_connection((facts.host, facts.port), CONNECT_S)
         transport = ServiceRequestingTransport(way)
     except OSError as error:
-        raise SiteUnreachable(site, str(destination), error.strerror or str(error)) from None
+        raise SiteUnreachable(site, destination, error.strerror or str(error)) from None
     except ValueError as error:
-        raise SiteUnreachable(site, str(destination), f"ProxyJump in the configuration of ssh: {error}") from None
+        raise SiteUnreachable(site, destination, f"ProxyJump in the configuration of ssh: {error}") from None
     try:
         try:
             transport.start_client(timeout=CONNECT_S)
         except (paramiko.SSHException, EOFError, OSError) as error:
-            raise SiteUnreachable(site, str(destination), str(error) or "it hung up") from None
+            raise SiteUnreachable(site, destination, str(error) or "it hung up") from None
         yield transport
     finally:
         transport.close()
@@ -186,9 +186,9 @@ def _log_in(site: str, destination: Destination, facts: _Facts, transport: param
     try:
         transport.auth_interactive(facts.user, questions)
     except paramiko.SSHException as error:
-        raise AuthenticationFailed(site, str(destination), str(error) or "no key fits") from None
+        raise AuthenticationFailed(site, destination, str(error) or "no key fits") from None
     if not transport.is_authenticated():
-        raise AuthenticationFailed(site, str(destination), "it wants more than keys and answers")
+        raise AuthenticationFailed(site, destination, "it wants more than keys and answers")
     return True
 
 

@@ -132,7 +132,7 @@ class OpensshTransport(ChannelTransport):
                 said = "" if ready else (await self._master.stderr.read(2**16)).decode(errors="replace")
         except TimeoutError:
             await self._end_master()
-            raise SiteUnreachable(self.site, str(self.destination), "no answer in time") from None
+            raise SiteUnreachable(self.site, self.destination, "no answer in time") from None
         except BaseException:
             await self._end_master()
             raise
@@ -159,7 +159,7 @@ class OpensshTransport(ChannelTransport):
 
     async def _explained(self, said: str) -> TransportError:
         """Why ssh could not log in, by what it said."""
-        destination = str(self.destination)
+        destination = self.destination
         if _CHANGED.search(said):
             found = _FINGERPRINT.search(said)
             return HostKeyChanged(self.site, destination, f"{found[1]} {found[2]}" if found else "")

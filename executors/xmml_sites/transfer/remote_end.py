@@ -40,7 +40,7 @@ class RemoteEnd:
             ssh: begins the command line that leads to the host.
             command: the path of xmml there.
         """
-        self.host, self._command = host, command
+        self.host, self._ssh, self._command = host, ssh, command
         # A connection that has died is noticed within a minute. Nothing secret is on the command line.
         options = ["-T", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4", "-o", "ConnectTimeout=30"]
         words = [*ssh, *options, host, f"exec {path_word(command)} cp --serve"]
@@ -78,9 +78,13 @@ class RemoteEnd:
         status = self._process.wait()
         said = greeting.decode(errors="replace").strip()
         if status == _NO_CONNECTION:
-            return f"ssh cannot reach {self.host}; its message is above. Does `ssh {self.host} true` work?"
+            trial = shlex.join([*self._ssh, self.host, "true"])
+            return f"ssh cannot reach {self.host}; its message is above. Does `{trial}` work?"
         if status in (_NOT_FOUND, _CANNOT_RUN):
-            return f"{self._command} was not found at {self.host}; say where it is with --remote PATH"
+            return (
+                f"{self._command} was not found at {self.host}; say where it is with --remote PATH (xmml sites install "
+                "puts it into ~/xmml/python/bin, unless the file of sites says otherwise)"
+            )
         if status < 0:
             return f"nothing was heard from {self.host} for {START_LIMIT_S:.0f} s"
         return f"{self._command} at {self.host} ended with status {status}{': ' if said else ''}{said[-500:]}"
