@@ -10,7 +10,8 @@ _TITLES = ("conduit", "method", "sent", "taken", "bytes", "rate", "latency")
 
 
 def conduit_lines(conduits: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a line of titles and one for each conduit; below it, why methods were refused."""
+    """Return a line of titles and one for each conduit; below it, why methods were refused, a line for each
+    reason."""
     if not conduits:
         return []
     cells = [_TITLES, *map(_cells, conduits)]
@@ -22,7 +23,9 @@ def conduit_lines(conduits: Sequence[Mapping[str, Any]]) -> list[str]:
         lines.append(f"  {'  '.join([*left, *right])}")
         if place > 0:
             refused = conduits[place - 1]["refused"]
-            lines += [f"    {method} refused: {reason}" for method, reason in refused.items()]
+            for reason in dict.fromkeys(refused.values()):
+                methods = ", ".join(method for method, why in refused.items() if why == reason)
+                lines.append(f"    {methods} refused: {reason}")
     return lines
 
 

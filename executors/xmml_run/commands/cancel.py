@@ -60,7 +60,8 @@ def _cancel(folder: Path) -> int:
         return ExitStatus.SITE_FAILED
     (folder / ".secret").unlink(missing_ok=True)
     if told is None or not told.unclean:
-        print(f"{folder.name}: nothing is left of it")
+        clean = f", nothing is left at {', '.join(sorted(told.sites))}" if told is not None and told.sites else ""
+        print(f"{folder.name}: ended{clean}; its folder here stays: {folder}")
         return ExitStatus.DONE
     if is_going:  # it may have left results there on purpose
         _tell(f"{folder.name} has left something at {', '.join(told.unclean)}; xmml cancel {folder} removes it")

@@ -83,7 +83,7 @@ def test_cancel_waits_as_long_as_the_run_notes_what_goes_on_and_tells_it_of_ever
     status = xmml_command(["cancel", str(ending.folder)])
     fetching.join()
     told = capsys.readouterr()
-    assert (status, told.out) == (0, f"{ending.folder.name}: nothing is left of it\n")
+    assert (status, told.out) == (0, f"{ending.folder.name}: ended; its folder here stays: {ending.folder}\n")
     lines = told.err.splitlines()
     passing = "xmml cancel: alpha: fetching results, 1.0 of 9.0 MB; beta: removing what the run has there"
     assert set(lines) == {passing, "xmml cancel: alpha: something that people should know"}

@@ -141,7 +141,7 @@ def test_cancel_believes_the_owner_and_not_what_lies_about(
     assert (tmp_path / ".secret").exists()
     kill(owner)
     assert xmml_command(["cancel", str(tmp_path)]) == 0
-    assert "nothing is left of it" in capsys.readouterr().out
+    assert f"ended; its folder here stays: {tmp_path}" in capsys.readouterr().out
     assert not (tmp_path / ".secret").exists()
 
 

@@ -99,7 +99,7 @@ def test_a_run_that_goes_on_tells_how_its_conduits_travel_and_changes_them(run: 
     said = xmml("status", run).stdout
     assert "a.o -> b.i" in said
     assert "tcp" in said
-    assert "shm refused: this conduit may only use tcp" in said
+    assert "inproc, shm, unix refused: this conduit may only use tcp" in said
 
 
 def moving(row: dict[str, Any]) -> dict[str, Any] | None:
