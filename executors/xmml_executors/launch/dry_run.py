@@ -9,6 +9,7 @@ from pathlib import Path
 
 from xmml_planner import Plan
 from xmml_planner.sites import Site
+from xmml_planner.summary import counted
 from xmml_sites.batch import JobScript, of_site
 
 from xmml_executors.coallocation.actions import Action, Reserve, Submit, SubmitTogether
@@ -89,7 +90,7 @@ def _files(plan: Plan, parts: Collection[str]) -> list[str]:
     files = list(matching_files(Path(plan.model_folder), patterns_for(plan, parts), built_files(plan)))
     size = sum(file.stat().st_size for file in files)
     return [
-        f"  {len(files)} files ({size:,} bytes), if not there already:",
+        f"  {counted(len(files), 'file')} ({size:,} bytes), if not there already:",
         *(f"    {file.relative_to(plan.model_folder)}" for file in files),
     ]
 

@@ -53,7 +53,8 @@ FORWARDED_AGAIN_S = (0.2, 0.5)
 HASHED_WITHIN_S = 600.0
 #: How long a queue may give no answer before we believe that it is gone.
 QUEUE_SILENT_S = 600.0
-#: What runs in an allocation ends with it.
+#: Stands for no time limit: what runs in an allocation ends with it, and without a queue only `walltime` of the site
+#: limits what runs there.
 LONGEST_S = 10.0 * 365 * 86_400
 
 
@@ -539,6 +540,8 @@ def placeholder(
     walltime_s = min(job.walltime_s + slack_s, longest_s)
     nodes = max(1, planned.nodes)
     allocation = site.allocation
+    if not site.has_queue:
+        walltime_s = site.walltime_s or LONGEST_S
     if allocation is not None:
         walltime_s = LONGEST_S
         agents = {node: f"{_sees(folder)}; {command}" for node, command in agents.items()}

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from xmml_executors.launch.dry_run import dry_run_lines
+from xmml_executors.launch.site.run_site import LONGEST_S
 from xmml_executors.outcome import SiteError
 from xmml_planner import Plan
 from xmml_planner.execution_plan import Build, Job, StagedFile
@@ -45,7 +46,7 @@ def test_files_builds_scripts_and_commands_of_each_site_are_shown(
     )
     text = "\n".join(dry_run_lines(plan, str(tmp_path / "runs/r")))
     assert "site alpha: ssh me@alpha, slurm" in text
-    assert "1 files (13 bytes)" in text
+    assert "  1 file (13 bytes)" in text
     assert "build: make solver" in text
     for line in ("#SBATCH --partition=long", "#SBATCH --constraint=fast", "#SBATCH --nodes=2", "module load openmpi"):
         assert line in text
@@ -129,6 +130,11 @@ def test_the_python_of_a_site_and_the_folder_of_the_run_are_named_as_the_run_wil
     text = dry_run(dataclasses.replace(CLUSTER, python="~/env/bin/python", work="~/scratch"))
     assert "exec ~/scratch/runs/RUN/mto site --run ~/scratch/runs/RUN agent --python ~/env/bin/python " in text
     assert "~/run/" not in text
+
+
+def test_a_site_without_a_queue_limits_no_run_unless_its_walltime_does(dry_run: DryRun) -> None:
+    assert f"sleep {LONGEST_S:.0f};" in dry_run(SERVER)
+    assert "sleep 7200;" in dry_run(dataclasses.replace(SERVER, walltime_s=7200.0))
 
 
 def test_what_is_not_known_before_the_run_is_explained(dry_run: DryRun) -> None:
