@@ -149,12 +149,13 @@ def _routes(plan: Plan) -> list[str]:
 def _relays(plan: Plan) -> list[str]:
     rows = []
     for relay in plan.relays:
-        dials = [
-            f"dials {path.between[1]} {f'at {path.address}' if path.address else 'through ssh'}"
+        # Which relay dials through the ssh connection to a site, the plan does not say.
+        links = [
+            f"dials {path.between[1]} at {path.address}" if path.address else f"linked to {path.between[1]} through ssh"
             for path in plan.paths
             if path.between[0] == relay.site
         ]
-        rows.append((f"  {relay.site}", f"on {relay.host}" if relay.host else "", ", ".join(dials)))
+        rows.append((f"  {relay.site}", f"on {relay.host}" if relay.host else "", ", ".join(links)))
     return _table(rows)
 
 

@@ -70,7 +70,8 @@ def status_lines(view: RunView) -> list[str]:
     width = max(map(len, view.instances), default=0)
     is_elsewhere = bool({row["host"] for row in view.instances.values()} - {None, socket.gethostname()})
     for name, row in view.instances.items():
-        numbers = f"{row['messages_sent']:,} messages sent, {row['messages_received']:,} received"
+        sent = row["messages_sent"]
+        numbers = f"{sent:,} message{'' if sent == 1 else 's'} sent, {row['messages_received']:,} received"
         where = f" ({row['process']})" if row.get("process") else ""
         host = f", on {row['host']}" if is_elsewhere and row["host"] else ""
         cpus = f", on CPU{'' if row['cpus'].isdecimal() else 's'} {row['cpus']}" if row.get("cpus") else ""
