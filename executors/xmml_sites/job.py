@@ -32,7 +32,7 @@ from xmml_sites.ssh.command_result import CommandResult
 
 #: Holds what the queue has answered, in the folder of each job; empty while the queue is being asked.
 ANSWER = "submitted"
-#: How long somebody who looks waits for a queue that is being asked [s]: after that the command that asks is ended
+#: How long `find` waits for a submission that is still going on [s]: after that its command was ended
 #: (`Transport.run`), or was lost with its node.
 ASKED_FOR_S = 75
 _PAUSES_PER_S = 5
@@ -108,8 +108,8 @@ class JobQueue:
         return found
 
     async def status(self, ids: Sequence[str]) -> dict[str, JobStatus]:
-        """Return what the queue says of jobs, by their numbers. It is asked after this call, never before; one question
-        answers all who wait for it.
+        """Return what the queue says of jobs, by their numbers. The queue is queried after this call, so the answer is
+        never older; calls that wait at the same time share one query.
 
         Raises:
             SchedulerUnavailable, TransportError: it says nothing.

@@ -78,7 +78,7 @@ ASK_AGAIN_S = 0.3
 #: How often it is looked whether the relay of this machine lives.
 RELAY_LOOK_S = 0.2
 
-#: What can go wrong at sites and is told in its own words.
+#: Failures at sites whose own text is reported.
 EXPECTED = (CoAllocationFailed, TransportError, SiteError, SiteTimedOut, SchedulerUnavailable)
 
 
@@ -305,8 +305,12 @@ class Launcher:
         self._reports.put(SiteNotice(text))
 
     def _failed(self, error: BaseException, gone: Sequence[str] = (), inside: Sequence[str] = ()) -> None:
-        """Something keeps the run from going on, unless all instances `inside` have ended well by now (without any: in
-        any case). Of the instances `gone` nothing more will be heard."""
+        """Report a failure of the run.
+
+        Args:
+            gone: the instances from which no report will come any more.
+            inside: the failure does not count if all of these have ended well by now; without any it always counts.
+        """
         site = getattr(error, "site", None)
         reason = str(error) or type(error).__name__
         self._reports.put(SiteFailed(reason, site, list(gone), list(inside)))

@@ -56,8 +56,8 @@ STATES = {
     "BOOT_FAIL": JobState.NODE_FAILED,
 }
 
-#: What srun takes from the environment as if it had been asked for with the step. Of a job that somebody else has
-#: submitted it is that of the job; srun of some versions holds steps to it, an agent to one core.
+#: Variables that srun takes for options of a step. In an allocation they hold the options of the whole job, and some
+#: versions of srun would apply these to each step: an agent would have one core only.
 FORGET_TASKS = (
     "unset SLURM_NTASKS SLURM_NPROCS ${!SLURM_NTASKS_PER_*} SLURM_CPUS_PER_TASK SLURM_CPUS_PER_GPU SLURM_TRES_PER_TASK "
     "SLURM_GPUS ${!SLURM_GPUS_PER_*} ${!SLURM_MEM_PER_*} SLURM_DISTRIBUTION SLURM_HINT SLURM_THREADS_PER_CORE "

@@ -11,8 +11,8 @@ from dataclasses import replace
 from xmml_sites.batch.fork import START_OF, Fork
 from xmml_sites.batch.scheduler import JobScript, Scheduler
 
-#: Where we are in a step of srun ourselves (`srun --pty bash`), it has the cores of its nodes: ours would wait for its
-#: end. Slurm counts its own steps, such as that of a batch script, from this number on.
+#: A launcher that is a step of srun itself (`srun --pty bash`) holds the cores of its nodes, so our steps would wait
+#: for its end unless they may overlap with it. Slurm's own steps, such as a batch script, have numbers from this on.
 SHARE_CORES_OF_OUR_STEP = '[ "${SLURM_STEP_ID:-4294967280}" -ge 4294967280 ] || export SLURM_OVERLAP=1'
 
 

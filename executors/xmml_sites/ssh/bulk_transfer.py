@@ -58,8 +58,8 @@ _EXACTLY = "iflag=fullblock,count_bytes status=none"
 
 @dataclass(frozen=True)
 class Part:
-    """What a command at a site reads of a file of this machine; a command may be given more than `size` to read, and
-    leaves the rest."""
+    """A range of a local file, for the standard input of a command at a site. A transport may pass the descriptor of
+    the file, so the command must stop reading after `size` bytes."""
 
     local: Path
     start: int

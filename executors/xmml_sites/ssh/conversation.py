@@ -19,7 +19,8 @@ from xmml_sites.ssh.failure import MOST_SHOWN, CommandExited, ConnectionLost, To
 LONGEST_MESSAGE_B = 128 << 20
 #: Number and length of a message.
 _HEAD = struct.Struct("<QI")
-#: In place of a number: the channel has come about, or lives; it carries no more.
+#: In place of a number. `_HELLO`: the channel is open; sent first, and as a heartbeat. `_END`: it carries no more
+#: messages.
 _HELLO, _END = 2**64 - 2, 2**64 - 1
 #: So many messages, and bytes of them, are kept until their turn comes; the channels of later ones are not read
 #: meanwhile.

@@ -121,8 +121,8 @@ class OwnProgram(ChannelProcess):
         return f"status {status}" + (f": {self._last_error}" if self._last_error else "")
 
     async def _live(self, lease_s: float) -> None:
-        """Write an empty line three times in a lease, without waiting until the site has taken it. Those that whoever
-        speaks with the program writes wait while the channel is full; these do not, so that it lives all the same."""
+        """Write an empty line three times in a lease. `write` waits while the channel is full; this does not wait, so
+        that the lease is renewed even then."""
         assert self._channel.stdin is not None
         while True:
             await asyncio.sleep(lease_s / 3)

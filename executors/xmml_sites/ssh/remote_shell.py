@@ -84,8 +84,8 @@ def leased(command: str, *, folder: str, lease_s: float, ends_connection: bool) 
 
 def self_ending(command: str, *, lease_s: float, ends_connection: bool) -> str:
     """A program of ours that ends with its input and with its lease (`native/site/src/input_lease.rs`), so that nothing
-    has to watch it. Before all that it writes to its standard error stand its number and start, as `kill_program` takes
-    them.
+    has to watch it. The first line on its standard error, before its own output, is its process id and start, as
+    `kill_program` takes them.
 
     Args:
         command: shell text that becomes the program; further words of its command line may follow.

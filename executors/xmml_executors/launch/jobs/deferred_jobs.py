@@ -38,7 +38,7 @@ def first_and_later(jobs: Sequence[SiteJob]) -> tuple[list[str], list[list[str]]
 
 def due_in_s(jobs: Sequence[SiteJob], plan: Plan) -> float:
     """Return how long after the run has begun the jobs of a group are to be asked for: as much before their expected
-    start as the slowest of their queues takes; a queue of which nobody knows that is taken for empty."""
+    start as the slowest of their queues takes; a queue without `queue_wait` counts as empty."""
     begun_s = min((job.starts_s for job in plan.jobs), default=0.0)
     starts_s = min(job.planned.starts_s for job in jobs)
     queue_s = max(job.part.queue_wait_s or 0.0 for job in jobs)

@@ -153,7 +153,7 @@ class JobNodes:
         return 0 if self.is_mpi(instance) else instance.node
 
     def devices(self, instances: Sequence[PlannedInstance]) -> dict[str, Any]:
-        """Return what an agent is told of the cores and GPUs of a process: places in what it has of them itself.
+        """Return the cores and GPUs of a process, as its agent takes them: as indices into those that the agent has.
 
         Args:
             instances: that run in the process.

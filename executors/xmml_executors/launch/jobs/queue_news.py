@@ -10,7 +10,7 @@ from xmml.late_dataclass import dataclass
 from xmml_executors.launch.jobs.site_job import SiteJob
 from xmml_executors.report import seconds
 
-#: Whose job begins within so long need not be told that it waits [s].
+#: A job that has waited for less gets no notice [s].
 WORTH_TELLING_S = 5.0
 #: The pause between two lines about one job, if something has changed and if nothing has [s].
 CHANGED_AFTER_S, UNCHANGED_AFTER_S = 30.0, 600.0
@@ -36,7 +36,7 @@ class QueueNews:
         self._told: dict[str, _Told] = {}
 
     def of(self, job: SiteJob, status: JobStatus, now: float) -> str | None:
-        """Return what people are to be told of a job; `None`: nothing that they do not know.
+        """Return the notice about a job; `None`: nothing worth a notice has changed.
 
         Args:
             now: monotonic seconds.
