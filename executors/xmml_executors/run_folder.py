@@ -237,7 +237,10 @@ def _make_own(path: Path, mode: int) -> None:
         FolderTaken: it is not empty, or others can put something in it or another in its place.
         OSError: it cannot be made.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
     parent = os.stat(path.parent)
     if parent.st_mode & stat.S_IWOTH and not parent.st_mode & stat.S_ISVTX:
         raise FolderTaken(

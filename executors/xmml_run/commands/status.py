@@ -35,8 +35,13 @@ def run(options: Namespace) -> int:
     if options.json:
         print(json.dumps(view.as_json()))
     else:
-        print("\n".join(status_lines(view)))
+        print("\n".join(map(printable, status_lines(view))))
     return ExitStatus.DONE
+
+
+def printable(text: str) -> str:
+    """Return a text without characters that a terminal would obey."""
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
 
 
 def lost_lines(folder: Path) -> list[str]:
