@@ -95,9 +95,9 @@ impl Instance {
             // First the senders, so that none of them waits for room that will never come.
             for end in 0..state.conduits.receiving.len() {
                 if !state.conduits.receiving[end].has_everything() {
-                    let State { conduits, connections, left, .. } = &mut *state;
+                    let State { conduits, connections, deferred, .. } = &mut *state;
                     if let Some(connection) = connections.answers_by(&conduits.receiving[end]) {
-                        left.queue(connection, conduits.receiving[end].encode_gone().into());
+                        deferred.queue(connection, conduits.receiving[end].encode_gone().into());
                     }
                 }
             }

@@ -9,10 +9,10 @@ mod callers;
 pub mod conduits;
 pub mod connections;
 pub mod control_channel;
+mod deferred_work;
 pub mod handles;
 pub mod identity;
 pub mod io_thread;
-mod left_to_do;
 pub mod link;
 mod memory;
 mod method_changes;
@@ -41,9 +41,9 @@ use crate::control::ToCoordinator;
 
 use self::callers::Callers;
 use self::control_channel::ControlChannel;
+use self::deferred_work::DeferredWork;
 use self::identity::Identity;
 use self::io_thread::{Command, Commands};
-use self::left_to_do::LeftToDo;
 use self::memory::Memory;
 use self::progress::Progress;
 use self::spin::Spin;
@@ -105,18 +105,18 @@ impl std::ops::DerefMut for Locked<'_> {
 
 impl Locked<'_> {
     /// Releases the state; the caller does what is left to do. (Whoever holds a reader must release that first.)
-    fn release(mut self) -> Option<LeftToDo> {
-        self.guard.take().and_then(|mut guard| guard.left.take())
+    fn release(mut self) -> Option<DeferredWork> {
+        self.guard.take().and_then(|mut guard| guard.deferred.take())
     }
 }
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
         let Some(mut guard) = self.guard.take() else { return };
-        let left_to_do = guard.left.take();
+        let work = guard.deferred.take();
         drop(guard);
-        if let Some(left_to_do) = left_to_do {
-            self.runtime.finish(left_to_do);
+        if let Some(work) = work {
+            self.runtime.finish(work);
         }
     }
 }
@@ -178,10 +178,10 @@ impl Runtime {
     }
 
     /// Does what was left to do under the lock.
-    fn finish(&self, left: LeftToDo) {
-        left.to_flush.iter().for_each(|connection| self.flush(connection));
-        left.to_read.into_iter().for_each(|connection| self.commands.give(Command::Read(connection)));
-        left.news.iter().for_each(|news| self.tell(news));
+    fn finish(&self, work: DeferredWork) {
+        work.to_flush.iter().for_each(|connection| self.flush(connection));
+        work.to_read.into_iter().for_each(|connection| self.commands.give(Command::Read(connection)));
+        work.news.iter().for_each(|news| self.tell(news));
     }
 
     /// Writes what is queued on a connection; what finds no room is left to the I/O thread.
@@ -243,7 +243,7 @@ impl Runtime {
         let looked = connection.read_frames(&mut reader, &mut frames);
         let mut found = if matches!(looked, Looked::Part) { Read::Part } else { Read::Nothing };
         let mut fault = None;
-        let mut left_to_do = None;
+        let mut work = None;
         if !frames.is_empty() {
             found = Read::Something;
             let mut state = self.state();
@@ -252,12 +252,12 @@ impl Runtime {
             if fault.is_none() {
                 then(&mut state);
             }
-            left_to_do = state.release();
+            work = state.release();
         }
         reader.scratch = frames;
         drop(reader); // a failing write reads what the peer said last
-        if let Some(left_to_do) = left_to_do {
-            self.finish(left_to_do);
+        if let Some(work) = work {
+            self.finish(work);
         }
         match (fault, looked) {
             (Some(problem), _) => self.connection_at_fault(connection, &problem),
@@ -279,7 +279,7 @@ impl Runtime {
             let problem = format!("what it sent cannot be taken in: {problem}");
             let error = Error::Protocol { peer: connection.peer.clone(), problem };
             if state.standing.over.is_none() {
-                state.left.say(&self.control, &ToCoordinator::Failed { text: error.to_string() });
+                state.deferred.say(&self.control, &ToCoordinator::Failed { text: error.to_string() });
                 state.standing.over = Some(error);
             }
         }

@@ -20,7 +20,7 @@ use crate::control::ToCoordinator;
 
 use super::conduits::Conduits;
 use super::connections::Connections;
-use super::left_to_do::LeftToDo;
+use super::deferred_work::DeferredWork;
 use super::link::{Link, Status};
 
 /// The conduits and connections of an instance, while it is settled which goes by which.
@@ -30,7 +30,7 @@ pub struct Routing<'a> {
     /// Its connections.
     pub connections: &'a mut Connections,
     /// What is to be done once the state is released.
-    pub left: &'a mut LeftToDo,
+    pub deferred: &'a mut DeferredWork,
 }
 
 impl Routing<'_> {
@@ -155,7 +155,7 @@ impl Routing<'_> {
     /// What waits goes out by the connection of the end's link, whose receiver has everything up to `sequence`.
     fn flow_on(&mut self, end: usize, sequence: u64, connection: &Arc<Connection>) -> Result<(), String> {
         for frame in self.conduits.sending[end].resend_from(sequence, connection.can_break)? {
-            self.left.queue(connection, frame);
+            self.deferred.queue(connection, frame);
         }
         if self.conduits.sending[end].change.is_some() && self.conduits.sending[end].next_link.is_none() {
             self.report(end, None);
@@ -173,7 +173,7 @@ impl Routing<'_> {
             .collect();
         for end in fresh {
             for frame in self.conduits.sending[end].resend_from(0, connection.can_break)? {
-                self.left.queue(connection, frame);
+                self.deferred.queue(connection, frame);
             }
         }
         Ok(())
@@ -189,17 +189,17 @@ impl Routing<'_> {
     /// Queues a frame on the connection of a sending end (which handed the frame out, so there is one).
     pub fn queue_on_link(&mut self, end: usize, frame: Outgoing) {
         if let Some(connection) = &self.connections.links[self.conduits.sending[end].link].connection {
-            self.left.queue(connection, frame);
+            self.deferred.queue(connection, frame);
         }
     }
 
     fn go_over(&mut self, end: usize, next: usize, sequence: u64, connection: &Arc<Connection>) -> Result<(), String> {
         let before = self.conduits.sending[end].link;
         if let Some(old) = self.connections.links[before].connection.clone() {
-            self.left.queue(&old, frame::encode_leaves(self.conduits.sending[end].spec.id).to_vec().into());
+            self.deferred.queue(&old, frame::encode_leaves(self.conduits.sending[end].spec.id).to_vec().into());
         }
         for frame in self.conduits.sending[end].go_over(sequence, connection.can_break)? {
-            self.left.queue(connection, frame);
+            self.deferred.queue(connection, frame);
         }
         self.change_link(end, next);
         self.report(end, None);
@@ -221,9 +221,9 @@ impl Routing<'_> {
             return;
         }
         if let Some(old) = self.connections.links[link].rest() {
-            self.left.queue(&old, frame::encode_closes().to_vec().into());
+            self.deferred.queue(&old, frame::encode_closes().to_vec().into());
             self.connections.retired.push(old.clone());
-            self.left.read_on_io_thread(old);
+            self.deferred.read_on_io_thread(old);
         }
     }
 
@@ -268,10 +268,10 @@ impl Routing<'_> {
         let protected = link.is_protected();
         if let (Some(method), None) = (&method, &problem) {
             let conduits = vec![conduit];
-            self.left.tell(ToCoordinator::Conduits { conduits, method: method.clone(), protected, refused });
+            self.deferred.tell(ToCoordinator::Conduits { conduits, method: method.clone(), protected, refused });
         }
         if let Some(change) = change {
-            self.left.tell(ToCoordinator::Changed { change, conduit, method, problem });
+            self.deferred.tell(ToCoordinator::Changed { change, conduit, method, problem });
         }
     }
 
@@ -287,7 +287,7 @@ impl Routing<'_> {
             self.conduits.receiving[end].comes_by_no_more(connection);
             let Some(other) = self.connections.answers_by(&self.conduits.receiving[end]) else { continue };
             if let Some(receipt) = self.conduits.receiving[end].encode_receipt_again() {
-                self.left.queue(other, receipt.into());
+                self.deferred.queue(other, receipt.into());
             }
         }
     }

@@ -15,7 +15,7 @@ use xmml_wire::methods::Glance;
 use crate::conduit::Room;
 
 use super::state::State;
-use super::{LeftToDo, Runtime};
+use super::{DeferredWork, Runtime};
 
 /// Glances at a conduit before the general way is tried, which knows the time: a microsecond or two, in which a partner that only answers
 /// has answered.
@@ -99,12 +99,12 @@ fn take<R>(
     if !comes {
         return None;
     }
-    let (taken, left_to_do) = connection.take_short(|frame| {
+    let (taken, work) = connection.take_short(|frame| {
         let mut state = runtime.state();
         let message = accept(&mut state, end, frame)?;
         Some((then(&mut state, message), state.release()))
     })?;
-    left_to_do.into_iter().for_each(|left: LeftToDo| runtime.finish(left));
+    work.into_iter().for_each(|work: DeferredWork| runtime.finish(work));
     Some(taken)
 }
 

@@ -16,8 +16,8 @@ use crate::spec::{InstanceSpec, FIRST_OPENED};
 
 use super::conduits::Conduits;
 use super::connections::Connections;
+use super::deferred_work::DeferredWork;
 use super::handles::{FromHolders, OpenPorts};
-use super::left_to_do::LeftToDo;
 use super::link::Status;
 use super::method_changes::MethodChanges;
 use super::reported_waits::ReportedWaits;
@@ -61,7 +61,7 @@ pub struct State {
     /// Its connections.
     pub connections: Connections,
     /// What is to be done once the lock is released.
-    pub left: LeftToDo,
+    pub deferred: DeferredWork,
     /// Changes of methods that the program has asked for.
     pub changes: MethodChanges,
     /// Ports that have conduits by handles.
@@ -82,7 +82,7 @@ impl State {
         let mut state = State {
             conduits: Conduits::default(),
             connections: Connections::default(),
-            left: LeftToDo::default(),
+            deferred: DeferredWork::default(),
             changes: MethodChanges::default(),
             open: OpenPorts::new(spec, methods),
             standing: Standing::default(),
@@ -108,8 +108,8 @@ impl State {
 
     /// Settles which connection each conduit goes by.
     pub fn routing(&mut self) -> Routing<'_> {
-        let State { conduits, connections, left, .. } = self;
-        Routing { conduits, connections, left }
+        let State { conduits, connections, deferred, .. } = self;
+        Routing { conduits, connections, deferred }
     }
 
     /// Writes a message (with its number) of a sending end that has room for it past all queues, and counts it; false: it must be
@@ -160,7 +160,7 @@ impl State {
         }
         let Some(connection) = self.connections.answers_by(end) else { return };
         if let Some(receipt) = end.encode_receipt() {
-            self.left.queue(connection, receipt.into());
+            self.deferred.queue(connection, receipt.into());
         }
     }
 
@@ -193,7 +193,7 @@ impl State {
                     self.conduits.receiving[end].end(sequence)?;
                     if connection.can_break {
                         let resume = self.conduits.receiving[end].encode_resume();
-                        self.left.queue(connection, resume.into());
+                        self.deferred.queue(connection, resume.into());
                     }
                 }
                 Frame::Receipt { conduit, sequence } => {
@@ -239,10 +239,10 @@ impl State {
                 end.method = Some(connection.method);
                 end.is_protected = connection.is_protected();
             }
-            self.left.queue(connection, end.encode_resume().into());
+            self.deferred.queue(connection, end.encode_resume().into());
             // The last receipt may have been lost with the connection before, and the sender be waiting for it.
             if let Some(receipt) = end.encode_receipt_again() {
-                self.left.queue(connection, receipt.into());
+                self.deferred.queue(connection, receipt.into());
             }
         }
         self.connections.add_inbound(connection);

@@ -422,14 +422,14 @@ impl Report<'_> {
         let (sent, received) = state.conduits.counts();
         let is_any = what.is_any;
         let waits = what.waits(state).into_iter().filter(|wait| is_any || !state.conduits.has_met(wait)).collect();
-        state.left.say(&self.runtime.control, &ToCoordinator::Waiting { epoch, waits, is_any, sent, received });
+        state.deferred.say(&self.runtime.control, &ToCoordinator::Waiting { epoch, waits, is_any, sent, received });
         epoch
     }
 
     /// Tells the coordinator that the wait is over.
     fn withdraw(&self, state: &mut State, epoch: u64) {
         state.reported.end(epoch);
-        state.left.say(&self.runtime.control, &ToCoordinator::Resumed { epoch });
+        state.deferred.say(&self.runtime.control, &ToCoordinator::Resumed { epoch });
     }
 
     /// Other threads of the program may go on, so that this wait would accuse the instance of standing still. Then nobody can tell a
@@ -448,7 +448,7 @@ impl Report<'_> {
                     "a call has waited for {} s; since its calls come from several threads, a deadlock would not be noticed",
                     LONG_WAIT.as_secs()
                 );
-                state.left.say(&self.runtime.control, &ToCoordinator::Warning { text });
+                state.deferred.say(&self.runtime.control, &ToCoordinator::Warning { text });
             }
         }
     }

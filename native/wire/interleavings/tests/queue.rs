@@ -25,7 +25,7 @@ fn read(pipe: &Pipe<u32>) -> Option<u8> {
                 assert_eq!(error.kind(), ErrorKind::WouldBlock);
                 if pipe.announce_sleep() {
                     pipe.bell().wait();
-                    pipe.woken();
+                    pipe.drain_wakeups();
                 }
             }
         }

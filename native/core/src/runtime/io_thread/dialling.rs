@@ -97,7 +97,7 @@ impl IoThread {
         if let Status::Unreachable { reason } = &state.connections.links[link].status {
             let text = reason.clone();
             if !state.routing().stay(link, &text) {
-                state.left.say(&self.runtime.control, &ToCoordinator::Failed { text });
+                state.deferred.say(&self.runtime.control, &ToCoordinator::Failed { text });
             }
         }
         self.runtime.attract_attention(&state);
@@ -138,7 +138,7 @@ impl IoThread {
                     protected: connection.is_protected(),
                     refused,
                 };
-                state.left.say(&self.runtime.control, &chosen);
+                state.deferred.say(&self.runtime.control, &chosen);
             }
         });
         let state = self.runtime.state();

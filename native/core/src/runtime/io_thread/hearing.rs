@@ -127,19 +127,19 @@ impl IoThread {
             }
             ToInstance::Confirm { epoch } => {
                 let still = state.reported.lasts(epoch);
-                state.left.say(&self.runtime.control, &ToCoordinator::Confirmed { epoch, still });
+                state.deferred.say(&self.runtime.control, &ToCoordinator::Confirmed { epoch, still });
             }
             ToInstance::Enquire { number } => {
                 let State { conduits, connections, .. } = &mut *state;
                 let (sending, receiving) = method_reports(conduits, &connections.links, Instant::now());
-                state.left.say(&self.runtime.control, &ToCoordinator::Figures { number, sending, receiving });
+                state.deferred.say(&self.runtime.control, &ToCoordinator::Figures { number, sending, receiving });
             }
             ToInstance::Admit { number, conduit } => {
                 let id = conduit.id;
                 let State { open, conduits, connections, .. } = &mut *state;
                 let problem =
                     open.admit_holder(&self.runtime.identity.name, number, conduit, conduits, connections).err();
-                state.left.say(&self.runtime.control, &ToCoordinator::Admitted { conduit: id, problem });
+                state.deferred.say(&self.runtime.control, &ToCoordinator::Admitted { conduit: id, problem });
             }
             ToInstance::Opened { request, conduit, table, is_gone, problem } => {
                 let here = self.runtime.here.clone();
@@ -147,8 +147,8 @@ impl IoThread {
                     (Some(conduit), None) => Ok((conduit, is_gone)),
                     (_, problem) => Err(problem.unwrap_or_else(|| "nobody says why".to_owned())),
                 };
-                let State { open, conduits, connections, left, .. } = &mut *state;
-                let routing = Routing { conduits, connections, left };
+                let State { open, conduits, connections, deferred, .. } = &mut *state;
+                let routing = Routing { conduits, connections, deferred };
                 dial.extend(open.opened(request, opened, table.as_ref(), &here, routing));
             }
             ToInstance::NobodyElse => state.open.nobody_else(),

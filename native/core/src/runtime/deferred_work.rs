@@ -12,7 +12,7 @@ use super::control_channel::ControlChannel;
 
 /// Work for after the release of the state.
 #[derive(Default)]
-pub struct LeftToDo {
+pub struct DeferredWork {
     /// Connections with queued frames to be written; seldom more than one.
     pub(super) to_flush: SmallVec<[Arc<Connection>; 2]>,
     /// Connections that the I/O thread must read from now on.
@@ -21,7 +21,7 @@ pub struct LeftToDo {
     pub(super) news: Vec<ToCoordinator>,
 }
 
-impl LeftToDo {
+impl DeferredWork {
     /// Queues a frame on a connection, and has it written.
     pub fn queue(&mut self, connection: &Arc<Connection>, frame: Outgoing) {
         connection.writer().push(frame);
@@ -53,7 +53,7 @@ impl LeftToDo {
     }
 
     /// Takes all of it; `None`: there is nothing to do, as after most calls.
-    pub fn take(&mut self) -> Option<LeftToDo> {
+    pub fn take(&mut self) -> Option<DeferredWork> {
         let is_empty = self.to_flush.is_empty() && self.to_read.is_empty() && self.news.is_empty();
         (!is_empty).then(|| std::mem::take(self))
     }
