@@ -3,23 +3,23 @@
 //!
 //! What the relay is told by processes of its site is in `xmml_wire::methods::relay::protocol`; `docs/relay.md` is for its users.
 
-pub mod arrival;
 pub mod config;
-pub mod direction;
+pub mod control_protocol;
 pub mod encryption;
-pub mod intake;
 pub mod link_frame;
 pub mod log;
 pub mod metrics;
-pub mod outlet;
-pub mod owner;
+pub mod nonblocking_output;
+pub mod nonblocking_tcp;
+pub mod pending_connection;
+pub mod read_buffer;
 pub mod registry;
 pub mod relay;
 pub mod routes;
 pub mod signals;
 pub mod status;
+pub mod stream_buffer;
 pub mod window;
-pub mod wire;
 
 #[cfg(test)]
 #[path = "../../native/wire/tests/support/waiting.rs"]

@@ -2,10 +2,10 @@
 //!
 //! | offset | bytes | |
 //! |---|---|---|
-//! | 0 | 1 | kind: 0 told, 1 data, 2 finish |
+//! | 0 | 1 | kind: 0 message, 1 data, 2 finish |
 //! | 1 | 7 | zeros |
 //! | 8 | 8 | data and finish: the stream |
-//! | 8 or 16 | | told: a [`Told`] in MessagePack; data: bytes of the stream, one at least |
+//! | 8 or 16 | | message: a [`LinkMessage`] in MessagePack; data: bytes of the stream, one at least |
 //!
 //! A stream keeps its number on its whole way, so that data passes relays in between untouched.
 
@@ -19,23 +19,23 @@ use crate::routes::Announcement;
 /// Bytes in front of the data of a stream.
 pub const DATA_HEAD: usize = 16;
 
-/// Bytes in front of what is told.
-const TOLD_HEAD: usize = 8;
+/// Bytes in front of a message.
+const MESSAGE_HEAD: usize = 8;
 
 /// Longest frame, in bytes.
 pub const LONGEST: usize = 1 << 20;
 
-const TOLD: u8 = 0;
+const MESSAGE: u8 = 0;
 const DATA: u8 = 1;
 const FINISH: u8 = 2;
 
 /// A stream, on its whole way.
 pub type StreamId = u64;
 
-/// What is told; all of it travels on the control lane.
+/// What one relay says to another beside the bytes of streams; all of it travels on the control lane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)]
-pub enum Told {
+pub enum LinkMessage {
     /// First of all, from both sides: whose relay this is, and a number that this process of it has drawn.
     Hello {
         site: String,
@@ -63,19 +63,19 @@ pub enum Told {
 /// A frame that came.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LinkFrame {
-    /// Something was told.
-    Told(Told),
+    /// A message.
+    Message(LinkMessage),
     /// Bytes of a stream: the whole frame, to be passed on as it is, with the data behind [`DATA_HEAD`].
     Data(StreamId, Buffer),
     /// The stream has ended in this direction.
     Finish(StreamId),
 }
 
-/// The bytes of what is told.
-pub fn told(told: &Told) -> Vec<u8> {
-    let mut bytes = vec![0; TOLD_HEAD];
-    bytes[0] = TOLD;
-    bytes.extend_from_slice(&message_pack::encode(told));
+/// The bytes of a message.
+pub fn message(message: &LinkMessage) -> Vec<u8> {
+    let mut bytes = vec![0; MESSAGE_HEAD];
+    bytes[0] = MESSAGE;
+    bytes.extend_from_slice(&message_pack::encode(message));
     bytes
 }
 
@@ -111,7 +111,7 @@ pub fn finish(stream: StreamId) -> Vec<u8> {
 /// It is none, and why.
 pub fn read(frame: Buffer) -> Result<LinkFrame, String> {
     let wrong = || "a frame that is too short".to_owned();
-    let head: [u8; TOLD_HEAD] = *frame.first_chunk().ok_or_else(wrong)?;
+    let head: [u8; MESSAGE_HEAD] = *frame.first_chunk().ok_or_else(wrong)?;
     if head[1..] != [0; 7] {
         return Err("a frame whose reserved bytes are not zero".to_owned());
     }
@@ -120,9 +120,9 @@ pub fn read(frame: Buffer) -> Result<LinkFrame, String> {
         Ok(u64::from_le_bytes(*bytes))
     };
     match head[0] {
-        TOLD => {
-            message_pack::decode_from(&frame[TOLD_HEAD..], "it").map(LinkFrame::Told).map_err(|error| error.to_string())
-        }
+        MESSAGE => message_pack::decode_from(&frame[MESSAGE_HEAD..], "it")
+            .map(LinkFrame::Message)
+            .map_err(|error| error.to_string()),
         // It would cost no credit, and memory all the same.
         DATA if frame.len() == DATA_HEAD => Err("data of no byte".to_owned()),
         DATA => Ok(LinkFrame::Data(stream()?, frame)),
@@ -141,12 +141,12 @@ mod tests {
     fn frames_come_back() {
         let neighbours = BTreeMap::from([("b".to_owned(), 7)]);
         for said in [
-            Told::Hello { site: "a".into(), life: 7 },
-            Told::Neighbours(Announcement { site: "a".into(), number: 3, neighbours }),
-            Told::Refused { stream: 9, reason: "no".into() },
-            Told::Credit { stream: 9, bytes: 1 << 40 },
+            LinkMessage::Hello { site: "a".into(), life: 7 },
+            LinkMessage::Neighbours(Announcement { site: "a".into(), number: 3, neighbours }),
+            LinkMessage::Refused { stream: 9, reason: "no".into() },
+            LinkMessage::Credit { stream: 9, bytes: 1 << 40 },
         ] {
-            assert_eq!(read(told(&said).into()), Ok(LinkFrame::Told(said)));
+            assert_eq!(read(message(&said).into()), Ok(LinkFrame::Message(said)));
         }
         let bytes: Buffer = data(77, b"hello").into();
         assert_eq!(read(bytes.clone()), Ok(LinkFrame::Data(77, bytes.clone())));
@@ -163,7 +163,7 @@ mod tests {
             (seed >> 33) as usize
         };
         let good = [
-            told(&Told::Open {
+            message(&LinkMessage::Open {
                 stream: 1,
                 route: vec!["b".into()],
                 name: "n".into(),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde::Deserialize;
 use xmml_wire::error::explained;
 
-use crate::outlet::{self, Outlet};
+use crate::nonblocking_output::{self, NonblockingOutput};
 
 /// Sources that are remembered so that what is about them is written once.
 const ONCE_MAX: usize = 4096;
@@ -34,7 +34,7 @@ const TIDY_EVERY: Duration = Duration::from_secs(60);
 const VALUES_MAX: [usize; 3] = [400, 100, 25];
 
 /// Longest line, in bytes: so many, and the end of one that was cut before it, a pipe takes at once or not at all.
-const LINE_MAX: usize = outlet::PIECE - 1;
+const LINE_MAX: usize = nonblocking_output::PIECE - 1;
 
 /// What is written, and where.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -90,7 +90,7 @@ pub enum Format {
 
 /// Where it is written.
 enum Sink {
-    Stderr(Outlet),
+    Stderr(NonblockingOutput),
     File(PathBuf, File),
     /// Nowhere; for tests.
     Memory(Vec<u8>),
@@ -130,7 +130,7 @@ impl Log {
     /// To the standard error.
     pub fn to_stderr(format: Format, level: Level) -> Log {
         Log {
-            sink: Sink::Stderr(Outlet::stderr()),
+            sink: Sink::Stderr(NonblockingOutput::stderr()),
             format,
             level,
             once: HashSet::new(),

@@ -11,8 +11,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use mto::config::{default_control, Config, Ends, LinkConfig, RunConfig};
+use mto::control_protocol::{ask, Answer, Request};
 use mto::log::{Format, Log};
-use mto::owner::{ask, Answer, Request};
 use mto::relay::{ReadAgain, Relay};
 use mto::signals::Signals;
 use xmml_path::Credentials;

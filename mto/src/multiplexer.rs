@@ -20,7 +20,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use mto::outlet::Outlet;
+use mto::nonblocking_output::NonblockingOutput;
 use xmml_site::lines::{complete_lines, shortened};
 use xmml_site::login_proxy::LoginProxy;
 use xmml_site::polling::Pauses;
@@ -145,7 +145,7 @@ pub struct Multiplexer {
     /// `None` when it has ended.
     input: Option<File>,
     incoming: Vec<u8>,
-    output: Outlet,
+    output: NonblockingOutput,
     outgoing: Vec<u8>,
     proxy: Option<Worker>,
     relays: BTreeMap<u64, Worker>,
@@ -162,7 +162,7 @@ impl Multiplexer {
             serve_relay,
             input: Some(File::from(io::stdin().as_fd().try_clone_to_owned()?)),
             incoming: Vec::new(),
-            output: Outlet::stdout(),
+            output: NonblockingOutput::stdout(),
             outgoing: Vec::new(),
             proxy: None,
             relays: BTreeMap::new(),

@@ -27,7 +27,7 @@ pub struct Announcement {
 
 /// What became of an announcement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum AnnouncementEffect {
     /// It was known.
     Known,
     /// It is news: tell the other neighbours.
@@ -84,7 +84,7 @@ impl Topology {
     ///
     /// # Errors
     /// It cannot be, and why.
-    pub fn hear(&mut self, said: Announcement) -> Result<Heard, String> {
+    pub fn hear(&mut self, said: Announcement) -> Result<AnnouncementEffect, String> {
         if said.neighbours.len() > SITES_MAX {
             return Err(format!("{} claims {} neighbours", said.site, said.neighbours.len()));
         }
@@ -95,21 +95,23 @@ impl Topology {
         }
         if said.site == self.me {
             if said.number < self.own().number || said == *self.own() {
-                return Ok(Heard::Known);
+                return Ok(AnnouncementEffect::Known);
             }
             self.claimed = self.claimed.max(said.number);
-            return Ok(Heard::Outdated);
+            return Ok(AnnouncementEffect::Outdated);
         }
         if !self.known.contains_key(&said.site) && self.known.len() >= SITES_MAX {
             self.forget_unreachable();
         }
         match self.known.get(&said.site) {
             // Two relays of one site may give two things one number: the same of them holds everywhere then, and the other relay hears of it.
-            Some(before) if (before.number, &before.neighbours) >= (said.number, &said.neighbours) => Ok(Heard::Known),
+            Some(before) if (before.number, &before.neighbours) >= (said.number, &said.neighbours) => {
+                Ok(AnnouncementEffect::Known)
+            }
             None if self.known.len() >= SITES_MAX => Err(format!("more than {SITES_MAX} sites")),
             _ => {
                 self.known.insert(said.site.clone(), said);
-                Ok(Heard::News)
+                Ok(AnnouncementEffect::News)
             }
         }
     }
@@ -217,7 +219,7 @@ mod tests {
     #[test]
     fn who_claims_that_a_relay_has_used_up_its_numbers_does_not_end_it() {
         let mut topology = Topology::new("a");
-        assert_eq!(topology.hear(announcement("a", u64::MAX, &[])), Ok(Heard::Outdated));
+        assert_eq!(topology.hear(announcement("a", u64::MAX, &[])), Ok(AnnouncementEffect::Outdated));
         assert!(topology.set_neighbours(BTreeMap::from([("b".to_owned(), 10)])));
         assert_eq!(topology.own().number, u64::MAX);
     }
@@ -257,10 +259,10 @@ mod tests {
     #[test]
     fn only_what_is_newer_is_news() {
         let mut topology = Topology::new("a");
-        assert_eq!(topology.hear(announcement("b", 5, &[])), Ok(Heard::News));
-        assert_eq!(topology.hear(announcement("b", 5, &[])), Ok(Heard::Known));
-        assert_eq!(topology.hear(announcement("b", 4, &[("c", 1)])), Ok(Heard::Known));
-        assert_eq!(topology.hear(announcement("b", 6, &[("c", 1)])), Ok(Heard::News));
+        assert_eq!(topology.hear(announcement("b", 5, &[])), Ok(AnnouncementEffect::News));
+        assert_eq!(topology.hear(announcement("b", 5, &[])), Ok(AnnouncementEffect::Known));
+        assert_eq!(topology.hear(announcement("b", 4, &[("c", 1)])), Ok(AnnouncementEffect::Known));
+        assert_eq!(topology.hear(announcement("b", 6, &[("c", 1)])), Ok(AnnouncementEffect::News));
     }
 
     #[test]
@@ -275,15 +277,15 @@ mod tests {
         let mut other = Topology::new("b");
         other.set_neighbours(BTreeMap::from([("c".to_owned(), 1)]));
         let number = other.own().number;
-        assert_eq!(other.hear(announcement("b", number, &[("d", 1)])), Ok(Heard::Outdated));
+        assert_eq!(other.hear(announcement("b", number, &[("d", 1)])), Ok(AnnouncementEffect::Outdated));
     }
 
     #[test]
     fn a_relay_that_was_started_again_outdoes_what_it_said_before() {
         let mut topology = Topology::new("a");
-        assert_eq!(topology.hear(announcement("a", 70, &[("x", 1)])), Ok(Heard::Outdated));
+        assert_eq!(topology.hear(announcement("a", 70, &[("x", 1)])), Ok(AnnouncementEffect::Outdated));
         assert_eq!(topology.correct().number, 71);
-        assert_eq!(topology.hear(announcement("a", 70, &[("x", 1)])), Ok(Heard::Known));
+        assert_eq!(topology.hear(announcement("a", 70, &[("x", 1)])), Ok(AnnouncementEffect::Known));
     }
 
     #[test]

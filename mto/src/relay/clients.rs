@@ -12,10 +12,10 @@ use xmml_wire::wakeup::Interest;
 
 use super::forwarding::End;
 use super::{Awaited, Connection, Opener, Registered, Relay};
-use crate::link_frame::Told;
+use crate::link_frame::LinkMessage;
 use crate::log::Level;
+use crate::nonblocking_tcp::NonblockingTcp;
 use crate::registry::Token;
-use crate::wire::Wire;
 
 /// How long a stream may wait to be taken.
 pub(super) const TAKEN_WITHIN: Duration = Duration::from_secs(4);
@@ -40,7 +40,7 @@ pub(super) fn frame(answer: &FromRelay) -> Vec<u8> {
 
 impl Relay {
     /// A process that has proved itself asks for something.
-    pub(super) fn asked(&mut self, token: Token, wire: Wire, run: String, name: String, request: ToRelay) {
+    pub(super) fn asked(&mut self, token: Token, wire: NonblockingTcp, run: String, name: String, request: ToRelay) {
         match request {
             ToRelay::Register { site, silence_ms } => self.register(token, wire, run, name, &site, silence_ms),
             ToRelay::Open { site, name: to, traffic } => self.open(token, wire, run, &name, (&site, &to), traffic),
@@ -49,12 +49,12 @@ impl Relay {
     }
 
     /// Says why not, as far as the other side listens; the connection ends.
-    pub(super) fn refuse(&self, wire: &Wire, reason: String) {
+    pub(super) fn refuse(&self, wire: &NonblockingTcp, reason: String) {
         let _ = write_out(&mut frame(&FromRelay::Refused { reason }), wire);
         wire.finish();
     }
 
-    fn register(&mut self, token: Token, wire: Wire, run: String, name: String, site: &str, silence_ms: u64) {
+    fn register(&mut self, token: Token, wire: NonblockingTcp, run: String, name: String, site: &str, silence_ms: u64) {
         if site != self.site {
             let reason = format!("it is the relay of {}, not of {site}; correct XMML_RELAY=HOST:PORT/SITE", self.site);
             self.log.once(
@@ -137,7 +137,7 @@ impl Relay {
     fn open(
         &mut self,
         token: Token,
-        wire: Wire,
+        wire: NonblockingTcp,
         run: String,
         from: &str,
         (site, to): (&str, &str),
@@ -197,7 +197,7 @@ impl Relay {
             }
             Awaited::Far { link, stream, .. } => {
                 self.flows.remove(&(link, stream));
-                self.tell(link, &Told::Reset { stream });
+                self.tell(link, &LinkMessage::Reset { stream });
                 "the other site".to_owned()
             }
         }
@@ -215,13 +215,13 @@ impl Relay {
                 let name = self.await_no_more(&run, Awaited::Taker(ticket));
                 self.flows.remove(&(link, stream));
                 let reason = format!("{name} did not take the stream within {within} s");
-                self.tell(link, &Told::Refused { stream, reason });
+                self.tell(link, &LinkMessage::Refused { stream, reason });
             }
             _ => {}
         }
     }
 
-    fn take(&mut self, token: Token, wire: Wire, run: &str, name: &str, ticket: u64) {
+    fn take(&mut self, token: Token, wire: NonblockingTcp, run: &str, name: &str, ticket: u64) {
         let taken = match self.runs.get_mut(run) {
             Some(run) => run.registry.take(name, ticket),
             None => Err("the run has ended here".to_owned()),
@@ -234,7 +234,7 @@ impl Relay {
             }
             Ok(Opener::Far(opener)) => {
                 if let Some(Connection::Incoming { link, stream, traffic, .. }) = self.remove(opener) {
-                    self.tell(link, &Told::Opened { stream });
+                    self.tell(link, &LinkMessage::Opened { stream });
                     let pipe = self.join(run, End::far(link, stream, traffic), End::wire(token, wire));
                     self.widen(pipe);
                 }

@@ -11,10 +11,10 @@ use xmml_wire::methods::Stream;
 use xmml_wire::wakeup::Interest;
 
 use super::{Connection, Relay};
-use crate::arrival::{Arrival, Progress};
 use crate::log::{Level, SYSTEM};
+use crate::nonblocking_tcp::NonblockingTcp;
+use crate::pending_connection::{PendingConnection, Progress};
 use crate::registry::Token;
-use crate::wire::Wire;
 
 /// How many may be in the middle of a handshake; the oldest gives way to the next. (Who knows the secret needs a moment only.)
 const ARRIVALS_MAX: usize = 1024;
@@ -84,7 +84,7 @@ impl Relay {
                         self.make_room();
                     }
                     // One that is gone already needs no answer.
-                    if let Ok(wire) = Wire::new(socket, from) {
+                    if let Ok(wire) = NonblockingTcp::new(socket, from) {
                         self.greet(wire);
                     }
                 }
@@ -137,20 +137,20 @@ impl Relay {
         }
     }
 
-    fn greet(&mut self, wire: Wire) {
+    fn greet(&mut self, wire: NonblockingTcp) {
         let token = self.token();
         if self.epoll.add(wire.fd(), token, Interest::READ).is_err() {
             return;
         }
-        let arrival = Box::new(Arrival::new(wire, self.encryption.clone(), Instant::now()));
+        let arrival = Box::new(PendingConnection::new(wire, self.encryption.clone(), Instant::now()));
         self.set_deadline(token, Some(arrival.deadline));
         self.arrivals.insert(token);
-        self.connections.insert(token, Connection::Arrival(arrival));
+        self.connections.insert(token, Connection::Pending(arrival));
         self.arrival_ready(token);
     }
 
     pub(super) fn arrival_ready(&mut self, token: Token) {
-        let Some(Connection::Arrival(arrival)) = self.connections.get_mut(&token) else { return };
+        let Some(Connection::Pending(arrival)) = self.connections.get_mut(&token) else { return };
         let runs = &self.runs;
         match arrival.advance(|run| runs.get(run).map(|run| run.key.clone())) {
             Progress::Wait(interest) => {
@@ -159,13 +159,13 @@ impl Relay {
                 }
             }
             Progress::Asked { run, name, request } => {
-                let Some(Connection::Arrival(arrival)) = self.remove(token) else { return };
+                let Some(Connection::Pending(arrival)) = self.remove(token) else { return };
                 if let Some(wire) = arrival.into_wire() {
                     self.asked(token, wire, run, name, request);
                 }
             }
             Progress::Path { run, site } => {
-                let Some(Connection::Arrival(arrival)) = self.remove(token) else { return };
+                let Some(Connection::Pending(arrival)) = self.remove(token) else { return };
                 if let Some(stream) = arrival.into_stream() {
                     self.path_stream(stream, &run, &site);
                 }
@@ -175,7 +175,7 @@ impl Relay {
     }
 
     pub(super) fn turn_away(&mut self, token: Token, reason: &str) {
-        let Some(Connection::Arrival(arrival)) = self.remove(token) else { return };
+        let Some(Connection::Pending(arrival)) = self.remove(token) else { return };
         self.refused += 1;
         let source = arrival.source();
         self.log.once_for(source, reason, Level::Warning, "turned away", &[("source", source)]);

@@ -9,10 +9,10 @@ use xmml_wire::methods::{TrafficClass, TrafficKind};
 use super::clients::TAKEN_WITHIN;
 use super::forwarding::End;
 use super::{Awaited, Connection, Flow, Opener, Relay};
-use crate::link_frame::{self, LinkFrame, StreamId, Told};
+use crate::link_frame::{self, LinkFrame, LinkMessage, StreamId};
 use crate::log::Level;
 use crate::registry::Token;
-use crate::routes::{Announcement, Heard, HOPS_MAX};
+use crate::routes::{Announcement, AnnouncementEffect, HOPS_MAX};
 
 /// How often a relay corrects at most what others have heard of it.
 const CORRECTED_EVERY: Duration = Duration::from_secs(1);
@@ -36,9 +36,9 @@ pub(super) fn lane_of(traffic: TrafficKind) -> Lane {
 
 impl Relay {
     /// Tells a relay something. If it fails, so does the link, which is found out when it is driven.
-    pub(super) fn tell(&mut self, link: Token, told: &Told) {
+    pub(super) fn tell(&mut self, link: Token, told: &LinkMessage) {
         if let Some(known) = self.links.get_mut(&link) {
-            let _ = known.put(Lane::Control, link_frame::told(told));
+            let _ = known.put(Lane::Control, link_frame::message(told));
             if known.path.kept(Lane::Control) > UNREAD_MAX {
                 // Whoever tells it something is in the middle of other things: it is given up when it has its turn.
                 known.wrong = Some("it does not take what it is told".to_owned());
@@ -69,7 +69,7 @@ impl Relay {
         let stream = self.last_stream;
         self.flows.insert((link, stream), Flow::Opening(token));
         let (name, from_site, from) = (to.to_owned(), here, from.to_owned());
-        self.tell(link, &Told::Open { stream, route, name, from_site, from, traffic });
+        self.tell(link, &LinkMessage::Open { stream, route, name, from_site, from, traffic });
         Ok(Awaited::Far { link, stream, traffic })
     }
 
@@ -89,7 +89,7 @@ impl Relay {
                     self.finish_came(pipe, side);
                 }
             }
-            LinkFrame::Told(told) => return self.told_came(link, told),
+            LinkFrame::Message(told) => return self.told_came(link, told),
         }
         Ok(())
     }
@@ -106,30 +106,30 @@ impl Relay {
         }
     }
 
-    fn told_came(&mut self, link: Token, told: Told) -> Result<(), String> {
+    fn told_came(&mut self, link: Token, told: LinkMessage) -> Result<(), String> {
         match told {
-            Told::Hello { site, life } => return self.greeted(link, &site, life),
-            Told::Neighbours(announcement) => return self.hear(link, announcement),
-            Told::Open { stream, route, name, from_site, from, traffic } => {
+            LinkMessage::Hello { site, life } => return self.greeted(link, &site, life),
+            LinkMessage::Neighbours(announcement) => return self.hear(link, announcement),
+            LinkMessage::Open { stream, route, name, from_site, from, traffic } => {
                 if route.len() > HOPS_MAX || route.first() != Some(&self.site) {
                     return Err(format!("it opens a stream with an impossible route: {route:?}"));
                 }
                 if let Err(reason) = self.come_by(link, stream, &route[1..], &name, (&from_site, &from), traffic) {
-                    self.tell(link, &Told::Refused { stream, reason });
+                    self.tell(link, &LinkMessage::Refused { stream, reason });
                 }
             }
-            Told::Opened { stream } => self.opened(link, stream),
+            LinkMessage::Opened { stream } => self.opened(link, stream),
             // No stream has this number: it is the link.
-            Told::Refused { stream: 0, reason } => return Err(reason),
-            Told::Refused { stream, reason } => self.refused(link, stream, reason),
-            Told::Credit { stream, bytes } => {
+            LinkMessage::Refused { stream: 0, reason } => return Err(reason),
+            LinkMessage::Refused { stream, reason } => self.refused(link, stream, reason),
+            LinkMessage::Credit { stream, bytes } => {
                 if let Some(Flow::Pipe { pipe, side }) = self.flows.get(&(link, stream)).copied() {
                     self.credit_came(pipe, side, bytes);
                 }
             }
-            Told::Reset { stream } => self.reset(link, stream, "the other site gave the stream up"),
-            Told::Ping { number } => self.tell(link, &Told::Pong { number }),
-            Told::Pong { number } => self.ponged(link, number),
+            LinkMessage::Reset { stream } => self.reset(link, stream, "the other site gave the stream up"),
+            LinkMessage::Ping { number } => self.tell(link, &LinkMessage::Pong { number }),
+            LinkMessage::Pong { number } => self.ponged(link, number),
         }
         Ok(())
     }
@@ -161,7 +161,7 @@ impl Relay {
             }
             self.join(&run, End::far(link, stream, traffic), End::far(onward, stream, traffic));
             let (name, from_site, from) = (name.to_owned(), from_site.to_owned(), from.to_owned());
-            self.tell(onward, &Told::Open { stream, route: route.to_vec(), name, from_site, from, traffic });
+            self.tell(onward, &LinkMessage::Open { stream, route: route.to_vec(), name, from_site, from, traffic });
             return Ok(());
         }
         let token = self.token();
@@ -194,7 +194,7 @@ impl Relay {
             Some(Flow::Pipe { pipe, side }) => {
                 let back = self.pipes.get(&pipe).and_then(|pipe| pipe.far_end(1 - side));
                 if let Some((link, stream)) = back {
-                    self.tell(link, &Told::Opened { stream });
+                    self.tell(link, &LinkMessage::Opened { stream });
                     self.widen(pipe);
                 }
             }
@@ -213,7 +213,7 @@ impl Relay {
                 let back = self.pipes.get(&pipe).and_then(|pipe| pipe.far_end(1 - side));
                 self.close_pipe(pipe);
                 if let Some((link, stream)) = back {
-                    self.tell(link, &Told::Refused { stream, reason });
+                    self.tell(link, &LinkMessage::Refused { stream, reason });
                 }
             }
             _ => {}
@@ -241,9 +241,9 @@ impl Relay {
         let Some(run) = self.links.get(&link).map(|link| link.run.clone()) else { return Ok(()) };
         let Some(known) = self.runs.get_mut(&run) else { return Ok(()) };
         match known.topology.hear(announcement.clone()) {
-            Ok(Heard::Known) => {}
-            Ok(Heard::News) => self.tell_all(&run, &Told::Neighbours(announcement), Some(link)),
-            Ok(Heard::Outdated) => {
+            Ok(AnnouncementEffect::Known) => {}
+            Ok(AnnouncementEffect::News) => self.tell_all(&run, &LinkMessage::Neighbours(announcement), Some(link)),
+            Ok(AnnouncementEffect::Outdated) => {
                 known.is_outdated = true;
                 self.correct(&run, Instant::now());
             }
@@ -270,11 +270,11 @@ impl Relay {
             let facts = [("run", run), ("site", &own.site)];
             self.log.once(run, Level::Warning, "another relay of this site seems to be alive", &facts);
         }
-        self.tell_all(run, &Told::Neighbours(own), None);
+        self.tell_all(run, &LinkMessage::Neighbours(own), None);
     }
 
     /// Tells every relay that is linked for a run.
-    pub(super) fn tell_all(&mut self, run: &str, told: &Told, but: Option<Token>) {
+    pub(super) fn tell_all(&mut self, run: &str, told: &LinkMessage, but: Option<Token>) {
         let links: Vec<Token> = self
             .links
             .iter()

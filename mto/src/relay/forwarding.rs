@@ -15,13 +15,13 @@ use super::clients::frame;
 use super::far::lane_of;
 use super::links::Link;
 use super::{Connection, Flow, Relay};
-use crate::direction::Direction;
-use crate::intake::READ;
-use crate::link_frame::{self, StreamId, Told, DATA_HEAD};
+use crate::link_frame::{self, LinkMessage, StreamId, DATA_HEAD};
 use crate::log::Level;
+use crate::nonblocking_tcp::NonblockingTcp;
+use crate::read_buffer::READ;
 use crate::registry::Token;
+use crate::stream_buffer::StreamBuffer;
 use crate::window::{self, Budget, Window};
-use crate::wire::Wire;
 
 /// How often one end is read in a row before others have their turn.
 const READS_IN_A_ROW: usize = 4;
@@ -29,9 +29,9 @@ const READS_IN_A_ROW: usize = 4;
 /// An end of a stream.
 pub(super) enum End {
     /// A process of this site.
-    Wire {
+    Process {
         token: Token,
-        wire: Wire,
+        wire: NonblockingTcp,
         /// What it is watched for; `None`: it is not watched.
         interest: Option<Interest>,
         /// Both directions have ended at the socket, in order. What has come and was not read yet is still there.
@@ -52,8 +52,8 @@ pub(super) enum End {
 }
 
 impl End {
-    pub(super) fn wire(token: Token, wire: Wire) -> End {
-        End::Wire { token, wire, interest: Some(Interest::READ), has_hung_up: false }
+    pub(super) fn wire(token: Token, wire: NonblockingTcp) -> End {
+        End::Process { token, wire, interest: Some(Interest::READ), has_hung_up: false }
     }
 
     pub(super) fn far(link: Token, stream: StreamId, traffic: TrafficKind) -> End {
@@ -62,25 +62,25 @@ impl End {
     }
 
     /// Begins with the word that the stream is open, where that is told in the stream itself.
-    fn greeting(&self) -> Direction {
+    fn greeting(&self) -> StreamBuffer {
         match self {
-            End::Wire { .. } => Direction::beginning_with(frame(&FromRelay::Opened {})),
-            End::Far { .. } => Direction::default(),
+            End::Process { .. } => StreamBuffer::beginning_with(frame(&FromRelay::Opened {})),
+            End::Far { .. } => StreamBuffer::default(),
         }
     }
 }
 
-/// A stream. Direction `i` leads from end `i` to the other one.
+/// A stream. StreamBuffer `i` leads from end `i` to the other one.
 pub(super) struct Pipe {
     pub(super) run: String,
     ends: [End; 2],
-    directions: [Direction; 2],
+    directions: [StreamBuffer; 2],
 }
 
 impl Pipe {
     /// Bytes that have passed, both ways together.
     pub(super) fn passed(&self) -> u64 {
-        self.directions.iter().map(Direction::passed).sum()
+        self.directions.iter().map(StreamBuffer::passed).sum()
     }
 
     /// Bytes that wait.
@@ -97,7 +97,7 @@ impl Pipe {
     pub(super) fn far_end(&self, side: usize) -> Option<(Token, StreamId)> {
         match &self.ends[side] {
             End::Far { link, stream, .. } => Some((*link, *stream)),
-            End::Wire { .. } => None,
+            End::Process { .. } => None,
         }
     }
 }
@@ -117,7 +117,7 @@ fn within(credit: u64, stream: StreamId, message: Buffer) -> (Buffer, Option<Buf
 /// Whether an end takes more.
 fn takes(end: &End, links: &mut HashMap<Token, Link>, budget: &mut Budget) -> bool {
     match end {
-        End::Wire { .. } => true,
+        End::Process { .. } => true,
         End::Far { link, lane, credit, .. } => {
             *credit > 0 && links.get_mut(link).is_some_and(|link| link.has_room(*lane, budget))
         }
@@ -136,7 +136,7 @@ impl Relay {
         let directions = [b.greeting(), a.greeting()];
         for (side, end) in [&a, &b].into_iter().enumerate() {
             match end {
-                End::Wire { token, wire, .. } => {
+                End::Process { token, wire, .. } => {
                     self.connections.insert(*token, Connection::End { pipe: id, side });
                     let _ = self.epoll.change(wire.fd(), *token, Interest::READ);
                 }
@@ -161,7 +161,7 @@ impl Relay {
     /// An end that is a process of this site is ready.
     pub(super) fn end_ready(&mut self, id: u64, side: usize, event: Ready) {
         let (interest, wire, has_hung_up) = match self.pipes.get_mut(&id).map(|pipe| &mut pipe.ends[side]) {
-            Some(End::Wire { interest: Some(interest), wire, has_hung_up, .. }) => (*interest, wire, has_hung_up),
+            Some(End::Process { interest: Some(interest), wire, has_hung_up, .. }) => (*interest, wire, has_hung_up),
             _ => return,
         };
         let done = if event.hung_up && !interest.read && !interest.write {
@@ -181,7 +181,7 @@ impl Relay {
         let direction = &mut pipe.directions[1 - side];
         let mut count = 0;
         match &mut pipe.ends[side] {
-            End::Wire { wire, .. } => count = direction.drain(|parts| wire.write(parts))?,
+            End::Process { wire, .. } => count = direction.drain(|parts| wire.write(parts))?,
             End::Far { link, stream, lane, is_protected, credit, .. } => {
                 let Some(link) = self.links.get_mut(link) else { return Err(io::ErrorKind::NotConnected.into()) };
                 while *credit > 0 && link.has_room(*lane, &mut self.window_budget) {
@@ -207,7 +207,7 @@ impl Relay {
         let credit = window.passed_on(bytes as u64, round_trip, (&mut self.window_budget, run), Instant::now());
         if credit > 0 {
             let (link, stream) = (*link, *stream);
-            self.tell(link, &Told::Credit { stream, bytes: credit });
+            self.tell(link, &LinkMessage::Credit { stream, bytes: credit });
         }
     }
 
@@ -219,12 +219,12 @@ impl Relay {
             if let End::Far { link, stream, window, .. } = end {
                 grants.push((
                     *link,
-                    Told::Credit { stream: *stream, bytes: window.widen(&mut self.window_budget, &pipe.run) },
+                    LinkMessage::Credit { stream: *stream, bytes: window.widen(&mut self.window_budget, &pipe.run) },
                 ));
             }
         }
         for (link, grant) in grants {
-            if !matches!(grant, Told::Credit { bytes: 0, .. }) {
+            if !matches!(grant, LinkMessage::Credit { bytes: 0, .. }) {
                 self.tell(link, &grant);
             }
         }
@@ -239,9 +239,9 @@ impl Relay {
             {
                 return Ok(());
             }
-            let End::Wire { wire: from, .. } = &pipe.ends[side] else { return Ok(()) };
+            let End::Process { wire: from, .. } = &pipe.ends[side] else { return Ok(()) };
             let most = match &pipe.ends[1 - side] {
-                End::Wire { .. } => READ,
+                End::Process { .. } => READ,
                 End::Far { credit, .. } => READ.min(usize::try_from(*credit).unwrap_or(READ)),
             };
             let read = self.intake.read(most, |into| from.read(into));
@@ -260,7 +260,7 @@ impl Relay {
                 },
             };
             match &mut pipe.ends[1 - side] {
-                End::Wire { wire, .. } => direction.pass(self.intake.bytes(), |parts| wire.write(parts))?,
+                End::Process { wire, .. } => direction.pass(self.intake.bytes(), |parts| wire.write(parts))?,
                 End::Far { link, stream, lane, is_protected, credit, .. } => {
                     let Some(link) = self.links.get_mut(link) else { return Err(io::ErrorKind::NotConnected.into()) };
                     *credit -= count as u64;
@@ -294,7 +294,7 @@ impl Relay {
             }
         }
         let out = match &mut pipe.ends[1 - side] {
-            End::Wire { wire, .. } => {
+            End::Process { wire, .. } => {
                 direction.pass_buffer(message.slice(DATA_HEAD..message.len()), |parts| wire.write(parts))?
             }
             End::Far { link, stream, lane, is_protected, credit, .. } if goes_on => {
@@ -349,7 +349,7 @@ impl Relay {
         for side in [0, 1] {
             if pipe.directions[side].must_tell_end() {
                 match &pipe.ends[1 - side] {
-                    End::Wire { wire, .. } => wire.finish(),
+                    End::Process { wire, .. } => wire.finish(),
                     End::Far { link, stream, lane, .. } => {
                         if let Some(link) = self.links.get_mut(link) {
                             // If it fails, so does the link, which breaks all of its streams.
@@ -359,7 +359,7 @@ impl Relay {
                 }
             }
         }
-        if pipe.directions.iter().all(Direction::is_over) {
+        if pipe.directions.iter().all(StreamBuffer::is_over) {
             return self.close_pipe(id);
         }
         let Some(pipe) = self.pipes.get(&id) else { return };
@@ -372,7 +372,7 @@ impl Relay {
             // Both of its directions are done with: what the kernel says about it is no news any more.
             let is_news = !out.has_ended() || !back.is_over();
             match &mut pipe.ends[side] {
-                End::Wire { token, wire, interest, has_hung_up } => {
+                End::Process { token, wire, interest, has_hung_up } => {
                     // The kernel would say again and again that it has hung up.
                     let wanted = (is_news && (read || !*has_hung_up)).then_some(wanted);
                     if wanted != *interest {
@@ -402,14 +402,14 @@ impl Relay {
         let mut to_tell = Vec::new();
         for (side, end) in pipe.ends.iter().enumerate() {
             match end {
-                End::Wire { wire, .. } => wire.abort(),
+                End::Process { wire, .. } => wire.abort(),
                 End::Far { link, stream, .. } if at != Some(side) => to_tell.push((*link, *stream)),
                 End::Far { .. } => {}
             }
         }
         self.close_pipe(id);
         for (link, stream) in to_tell {
-            self.tell(link, &Told::Reset { stream });
+            self.tell(link, &LinkMessage::Reset { stream });
         }
     }
 
@@ -417,7 +417,7 @@ impl Relay {
         let Some(pipe) = self.pipes.remove(&id) else { return };
         for (side, end) in pipe.ends.iter().enumerate() {
             match end {
-                End::Wire { token, .. } => drop(self.connections.remove(token)),
+                End::Process { token, .. } => drop(self.connections.remove(token)),
                 End::Far { link, stream, window, .. } => {
                     self.window_budget.give_back(&pipe.run, window.growth());
                     self.flows.remove(&(*link, *stream));

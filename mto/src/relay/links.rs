@@ -16,7 +16,7 @@ use xmml_wire::wakeup::Interest;
 
 use super::{Flow, Relay};
 use crate::encryption::Encryption;
-use crate::link_frame::{StreamId, Told, LONGEST};
+use crate::link_frame::{LinkMessage, StreamId, LONGEST};
 use crate::log::Level;
 use crate::registry::Token;
 use crate::window::Budget;
@@ -290,7 +290,7 @@ impl Relay {
         if let Some(at) = dial {
             self.dials[at].link = Some(token);
         }
-        self.tell(token, &Told::Hello { site: self.site.clone(), life: self.life });
+        self.tell(token, &LinkMessage::Hello { site: self.site.clone(), life: self.life });
         self.next_tick.get_or_insert(Instant::now() + TICK);
         self.link_ready(token);
         Ok(token)
@@ -396,7 +396,7 @@ impl Relay {
         link.ping += 1;
         link.asked = Some(now);
         let number = link.ping;
-        self.tell(token, &Told::Ping { number });
+        self.tell(token, &LinkMessage::Ping { number });
     }
 
     pub(super) fn ponged(&mut self, token: Token, number: u64) {
@@ -454,7 +454,7 @@ impl Relay {
         let is_replaced = known.replaced.iter().any(|(other, before)| other == site && *before == life);
         if is_replaced && former.iter().any(|(_, _, open)| *open) {
             let reason = format!("there are two relays of {site}, and the other one, which came later, is linked");
-            self.tell(token, &Told::Refused { stream: 0, reason: reason.clone() });
+            self.tell(token, &LinkMessage::Refused { stream: 0, reason: reason.clone() });
             return Err(reason);
         }
         known.replaced.retain(|(other, before)| other != site || *before != life);
@@ -466,7 +466,7 @@ impl Relay {
         for (at, _, open) in former {
             match open {
                 true => {
-                    self.tell(at, &Told::Refused { stream: 0, reason: came.clone() });
+                    self.tell(at, &LinkMessage::Refused { stream: 0, reason: came.clone() });
                     self.lose_link(at, &came);
                 }
                 false => self.lose_link(at, "the other relay was started again"),
@@ -477,8 +477,8 @@ impl Relay {
 
     /// Tells a relay all that is known of the others, for it may have missed any of it.
     fn tell_everything(&mut self, token: Token, run: &str) {
-        let known: Vec<Told> = match self.runs.get(run) {
-            Some(known) => known.topology.all().cloned().map(Told::Neighbours).collect(),
+        let known: Vec<LinkMessage> = match self.runs.get(run) {
+            Some(known) => known.topology.all().cloned().map(LinkMessage::Neighbours).collect(),
             None => Vec::new(),
         };
         known.iter().for_each(|told| self.tell(token, told));
@@ -496,7 +496,7 @@ impl Relay {
         let Some(known) = self.runs.get_mut(run) else { return };
         if known.topology.set_neighbours(neighbours) {
             let own = known.topology.own().clone();
-            self.tell_all(run, &Told::Neighbours(own), None);
+            self.tell_all(run, &LinkMessage::Neighbours(own), None);
         }
     }
 

@@ -26,17 +26,17 @@ use xmml_wire::methods::{self, TrafficKind};
 use xmml_wire::resolver::{LookUp, Resolver};
 use xmml_wire::wakeup::{Epoll, EventFd, Interest, Ready};
 
-use crate::arrival::Arrival;
 use crate::config::Ends;
 use crate::encryption::Encryption;
-use crate::intake::Intake;
 use crate::link_frame::StreamId;
 use crate::log::{Level, Log};
+use crate::nonblocking_tcp::NonblockingTcp;
+use crate::pending_connection::PendingConnection;
+use crate::read_buffer::ReadBuffer;
 use crate::registry::{Registry, Token};
 use crate::routes::Topology;
 use crate::signals::{Signal, Signals};
 use crate::window::{self, Budget};
-use crate::wire::Wire;
 
 use forwarding::Pipe;
 use links::{Dial, Link};
@@ -119,11 +119,11 @@ enum Flow {
 /// What a connection is for.
 enum Connection {
     /// It has not asked yet.
-    Arrival(Box<Arrival>),
+    Pending(Box<PendingConnection>),
     /// Streams for a name are announced by it.
     Registered(Registered),
     /// It waits for its stream to be taken.
-    Opening { wire: Wire, run: String, awaited: Awaited },
+    Opening { wire: NonblockingTcp, run: String, awaited: Awaited },
     /// A stream that came by a link waits to be taken. (There is no connection of its own.)
     Incoming { run: String, ticket: u64, link: Token, stream: StreamId, traffic: TrafficKind },
     /// An end of a stream.
@@ -135,7 +135,7 @@ enum Connection {
 }
 
 struct Registered {
-    wire: Wire,
+    wire: NonblockingTcp,
     run: String,
     name: String,
     inbox: Inbox,
@@ -195,7 +195,7 @@ pub struct Relay {
     window_budget: Budget,
     deadlines: BTreeSet<(Instant, Token)>,
     deadline_of: HashMap<Token, Instant>,
-    intake: Intake,
+    intake: ReadBuffer,
     next_token: Token,
     refused: u64,
 }
@@ -248,7 +248,7 @@ impl Relay {
             window_budget: Budget::new(window::GROWTH),
             deadlines: BTreeSet::new(),
             deadline_of: HashMap::new(),
-            intake: Intake::default(),
+            intake: ReadBuffer::default(),
             next_token: NAMES + 1,
             refused: 0,
         })
@@ -405,7 +405,7 @@ impl Relay {
             None => {}
             Some(Connection::Scrape(_)) => self.scrape_ready(event.token),
             Some(Connection::Owner(_)) => self.owner_ready(event),
-            Some(Connection::Arrival(_)) => self.arrival_ready(event.token),
+            Some(Connection::Pending(_)) => self.arrival_ready(event.token),
             Some(Connection::Registered(_)) => self.registered_ready(event.token),
             Some(Connection::Opening { .. }) => self.opener_spoke(event.token),
             Some(Connection::Incoming { .. }) => {}
@@ -439,7 +439,7 @@ impl Relay {
             self.deadlines.remove(&(when, token));
             self.deadline_of.remove(&token);
             match self.connections.get(&token) {
-                Some(Connection::Arrival(_)) => {
+                Some(Connection::Pending(_)) => {
                     self.turn_away(token, "it did not prove who it is and ask for something in time");
                 }
                 Some(Connection::Registered(_)) => self.lose_registered(token, "it has fallen silent"),

@@ -12,9 +12,9 @@ use xmml_wire::private_file::secret_of_text;
 use xmml_wire::wakeup::{poll_readable, Epoll, Interest, Polled, Ready};
 
 use super::{Connection, Relay};
+use crate::control_protocol::{self, Answer, Request, LINE_MAX};
 use crate::log::Level;
-use crate::outlet::Outlet;
-use crate::owner::{self, Answer, Request, LINE_MAX};
+use crate::nonblocking_output::NonblockingOutput;
 use crate::registry::Token;
 
 /// Owners that may be connected at the same time.
@@ -84,7 +84,7 @@ impl Owner {
 /// An input and an output, as one stream.
 struct Terminal {
     input: OwnedFd,
-    output: Outlet,
+    output: NonblockingOutput,
 }
 
 impl Stream for Terminal {
@@ -120,7 +120,7 @@ impl Relay {
     /// # Errors
     /// There is one with this name already.
     pub fn listen_for_owner(&mut self, address: &str) -> io::Result<()> {
-        let listener = owner::listen(address)?;
+        let listener = control_protocol::listen(address)?;
         let token = self.token();
         self.epoll.add(listener.fd(), token, Interest::READ)?;
         self.owner_door = Some((token, listener));
@@ -133,7 +133,8 @@ impl Relay {
     /// # Errors
     /// The input cannot be watched (it is a file, say).
     pub fn obey_standard_input(&mut self, holds: bool) -> io::Result<()> {
-        let terminal = Terminal { input: io::stdin().as_fd().try_clone_to_owned()?, output: Outlet::stdout() };
+        let terminal =
+            Terminal { input: io::stdin().as_fd().try_clone_to_owned()?, output: NonblockingOutput::stdout() };
         let outlet = terminal.output.as_raw_fd();
         self.add_owner(Box::new(terminal), Some(outlet), holds)
     }
@@ -143,7 +144,7 @@ impl Relay {
     /// # Errors
     /// It cannot be watched.
     pub fn obey(&mut self, control: UnixStream) -> io::Result<()> {
-        let output = Outlet::of(control.as_raw_fd());
+        let output = NonblockingOutput::of(control.as_raw_fd());
         self.add_owner(Box::new(Terminal { input: control.into(), output }), None, true)
     }
 

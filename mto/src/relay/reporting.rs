@@ -27,7 +27,8 @@ impl Relay {
             runs.insert(name.clone(), status);
         }
         let figures = self.figures_door.as_ref().and_then(|(_, door)| door.local_addr().ok()).map(|at| at.to_string());
-        let arrivals = self.connections.values().filter(|connection| matches!(connection, Connection::Arrival(_)));
+        let arrivals =
+            self.connections.values().filter(|connection| matches!(connection, Connection::Pending(_)));
         let mut links: Vec<_> = self.links.iter().collect();
         links.sort_unstable_by_key(|(token, _)| **token);
         Status {

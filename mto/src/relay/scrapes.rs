@@ -11,8 +11,8 @@ use xmml_wire::wakeup::Interest;
 
 use super::{Connection, Relay};
 use crate::metrics;
+use crate::nonblocking_tcp::NonblockingTcp;
 use crate::registry::Token;
-use crate::wire::Wire;
 
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -25,7 +25,7 @@ const SCRAPES_MAX: usize = 16;
 
 /// A request under way.
 pub(super) struct Scrape {
-    wire: Wire,
+    wire: NonblockingTcp,
     request: Vec<u8>,
     answer: Vec<u8>,
 }
@@ -60,7 +60,7 @@ impl Relay {
             };
             let count =
                 self.connections.values().filter(|connection| matches!(connection, Connection::Scrape(_))).count();
-            let Ok(wire) = Wire::new(socket, from) else { continue };
+            let Ok(wire) = NonblockingTcp::new(socket, from) else { continue };
             let token = self.token();
             if count >= SCRAPES_MAX || self.epoll.add(wire.fd(), token, Interest::READ).is_err() {
                 continue;

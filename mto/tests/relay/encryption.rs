@@ -8,8 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::support::flow::Flow;
 use crate::support::{await_that, in_the_middle, Site, LIMIT, RUN, SECRET};
+use mto::control_protocol::{ask, Request};
 use mto::encryption::Encryption;
-use mto::owner::{ask, Request};
 use xmml_path::{Credentials, Fingerprint, Tls, TlsWire};
 use xmml_wire::methods::Stream;
 use xmml_wire::wakeup::poll_readable;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::support::flow::Flow;
 use crate::support::{await_that, Site, LIMIT, RUN, SECRET};
 use mto::encryption::Encryption;
-use mto::link_frame::{self, LinkFrame, Told};
+use mto::link_frame::{self, LinkFrame, LinkMessage};
 use mto::relay::PASSING_MAX;
 use mto::routes::HOPS_MAX;
 use xmml_path::{Identity, Lane, Path, Received, Settings, Streams};
@@ -28,20 +28,20 @@ impl ByHand {
         path.attend().unwrap();
         assert!(path.wait_open(Some(LIMIT)).unwrap());
         let link = ByHand(path);
-        link.tell(&Told::Hello { site: name.into(), life: 7 });
+        link.tell(&LinkMessage::Hello { site: name.into(), life: 7 });
         let is_up = || site.status().links.iter().any(|link| link.site == name && link.state == "up");
         await_that("the link stands", is_up);
         link
     }
 
-    fn tell(&self, told: &Told) {
-        self.0.post(Lane::Control, link_frame::told(told)).unwrap();
+    fn tell(&self, told: &LinkMessage) {
+        self.0.post(Lane::Control, link_frame::message(told)).unwrap();
     }
 
     fn open(&self, stream: u64, route: &[&str]) {
         let route = route.iter().map(|site| (*site).to_owned()).collect();
         let (name, from_site, from) = ("there".into(), "x".into(), "somebody".into());
-        self.tell(&Told::Open { stream, route, name, from_site, from, traffic: TrafficKind::default() });
+        self.tell(&LinkMessage::Open { stream, route, name, from_site, from, traffic: TrafficKind::default() });
     }
 
     /// Why the relay refuses a stream; a failure if it gives the link up.
@@ -52,8 +52,10 @@ impl ByHand {
                 other => panic!("no answer: {other:?}"),
             };
             match frame {
-                LinkFrame::Told(Told::Refused { stream: refused, reason }) if refused == stream => return reason,
-                LinkFrame::Told(Told::Opened { stream: opened }) if opened == stream => panic!("it is open"),
+                LinkFrame::Message(LinkMessage::Refused { stream: refused, reason }) if refused == stream => {
+                    return reason
+                }
+                LinkFrame::Message(LinkMessage::Opened { stream: opened }) if opened == stream => panic!("it is open"),
                 _ => {}
             }
         }
@@ -135,7 +137,7 @@ fn two_relays_of_one_site_at_different_relays_do_not_fill_links_with_contradicti
     await_that("one of them says it", || {
         while let Some(Received::Message(frame)) = x.0.receive(Lane::Control, Some(Duration::ZERO)).unwrap() {
             let frame = link_frame::read(frame).unwrap();
-            said += usize::from(matches!(frame, LinkFrame::Told(Told::Neighbours(news)) if news.site == "a"));
+            said += usize::from(matches!(frame, LinkFrame::Message(LinkMessage::Neighbours(news)) if news.site == "a"));
         }
         assert!(said < 100, "one announcement for each round trip");
         doubles.iter().any(|a| a.logged().contains("another relay of this site seems to be alive"))
@@ -156,7 +158,7 @@ fn streams_without_end_that_pass_a_relay_are_refused_and_other_runs_go_on() {
     assert!(b.logged().contains("a stream of another relay was refused"));
     flow.counted();
     // When one is over there is room for another.
-    x.tell(&Told::Reset { stream: 1 });
+    x.tell(&LinkMessage::Reset { stream: 1 });
     x.open(1, &["b", "y"]);
     await_that("it passes", || b.status().runs[RUN].opened == PASSING_MAX as u64 + 1);
 }
@@ -167,7 +169,7 @@ fn a_relay_that_asks_and_does_not_read_the_answers_loses_its_link() {
     let x = ByHand::linked_to(&b);
     await_that("the link is given up", || {
         for number in 0..50_000 {
-            let asked = x.0.queue(Lane::Control, link_frame::told(&Told::Ping { number: number | 1 << 40 }));
+            let asked = x.0.queue(Lane::Control, link_frame::message(&LinkMessage::Ping { number: number | 1 << 40 }));
             if asked.is_err() {
                 break;
             }

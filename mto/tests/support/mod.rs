@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use mto::control_protocol::{ask, Request};
 use mto::log::{Format, Level, Log};
-use mto::owner::{ask, Request};
 use mto::relay::{LinkTarget, Relay};
 use mto::status::Status;
 use xmml_wire::handshake::{fresh_nonce, Party, VERSIONS};

@@ -18,21 +18,21 @@ const QUESTIONS: u32 = 6;
 
 /// See the module.
 #[derive(Debug)]
-pub struct Wire {
+pub struct NonblockingTcp {
     socket: TcpStream,
     peer: String,
     source: String,
 }
 
-impl Wire {
+impl NonblockingTcp {
     /// Takes over a connection.
-    pub fn new(socket: TcpStream, from: SocketAddr) -> io::Result<Wire> {
+    pub fn new(socket: TcpStream, from: SocketAddr) -> io::Result<NonblockingTcp> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
         let settings = SockRef::from(&socket);
         let watch = TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE / 3).with_retries(QUESTIONS);
         settings.set_tcp_keepalive(&watch)?;
-        Ok(Wire { socket, peer: from.to_string(), source: from.ip().to_string() })
+        Ok(NonblockingTcp { socket, peer: from.to_string(), source: from.ip().to_string() })
     }
 
     /// The host at the other end: what counts as one source.
@@ -57,7 +57,7 @@ impl Wire {
     }
 }
 
-impl Stream for Wire {
+impl Stream for NonblockingTcp {
     fn fd(&self) -> RawFd {
         self.socket.as_raw_fd()
     }
@@ -92,7 +92,7 @@ mod tests {
         let door = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let _near = TcpStream::connect(door.local_addr().unwrap()).unwrap();
         let (socket, from) = door.accept().unwrap();
-        let wire = Wire::new(socket, from).unwrap();
+        let wire = NonblockingTcp::new(socket, from).unwrap();
         let settings = SockRef::from(&wire.socket);
         assert!(settings.keepalive().unwrap());
         // The kernel counts a window that stays closed as no answer, though the host gives one.

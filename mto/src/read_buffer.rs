@@ -17,7 +17,7 @@ const KEPT_FROM: usize = READ / 2;
 const KEPT: usize = 16 << 20;
 
 /// See the module.
-pub struct Intake {
+pub struct ReadBuffer {
     pool: BufferPool,
     /// Has room for the head of a frame in front.
     memory: Option<BufferMut>,
@@ -25,13 +25,13 @@ pub struct Intake {
     count: usize,
 }
 
-impl Default for Intake {
-    fn default() -> Intake {
-        Intake { pool: BufferPool::with_limit(KEPT), memory: None, count: 0 }
+impl Default for ReadBuffer {
+    fn default() -> ReadBuffer {
+        ReadBuffer { pool: BufferPool::with_limit(KEPT), memory: None, count: 0 }
     }
 }
 
-impl Intake {
+impl ReadBuffer {
     /// Reads at most `most` bytes; returns how many came.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
     use crate::link_frame::LinkFrame;
 
-    fn came(intake: &mut Intake, bytes: &[u8]) -> usize {
+    fn came(intake: &mut ReadBuffer, bytes: &[u8]) -> usize {
         let read = intake.read(READ, |into| {
             into[..bytes.len()].copy_from_slice(bytes);
             Ok(bytes.len())
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn what_comes_is_a_frame_however_much_it_is() {
-        let mut intake = Intake::default();
+        let mut intake = ReadBuffer::default();
         for count in [1, 1000, POOLED_FROM - DATA_HEAD, POOLED_FROM, KEPT_FROM - 1, KEPT_FROM, READ] {
             let bytes: Vec<u8> = (0..count).map(|at| at as u8).collect();
             assert_eq!(came(&mut intake, &bytes), count);
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_frame_is_its_own_while_more_comes_and_its_memory_is_used_again() {
-        let mut intake = Intake::default();
+        let mut intake = ReadBuffer::default();
         came(&mut intake, &[1; READ]);
         let first = intake.frame(1).unwrap();
         came(&mut intake, &[2; READ]);
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn little_does_not_hold_the_memory_of_much() {
-        let mut intake = Intake::default();
+        let mut intake = ReadBuffer::default();
         came(&mut intake, &[1; KEPT_FROM - 1]);
         let frame = intake.frame(1).unwrap();
         assert!(!intake.memory.as_ref().unwrap().as_ptr_range().contains(&frame.as_ptr()));
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn no_more_is_read_than_is_asked_for() {
-        let mut intake = Intake::default();
+        let mut intake = ReadBuffer::default();
         assert_eq!(intake.read(7, |into| Ok(into.len())).unwrap(), 7);
         assert_eq!(intake.read(10 * READ, |into| Ok(into.len())).unwrap(), READ);
         assert!(intake.read(7, |_| Err(io::ErrorKind::WouldBlock.into())).is_err());

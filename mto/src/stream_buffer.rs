@@ -16,7 +16,7 @@ const TOGETHER: usize = 16 << 10;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct Direction {
+pub struct StreamBuffer {
     pieces: VecDeque<Buffer>,
     /// Small ones that have come after all of these.
     small: Vec<u8>,
@@ -31,10 +31,10 @@ pub struct Direction {
     passed: u64,
 }
 
-impl Direction {
+impl StreamBuffer {
     /// One in which `first` goes out before everything else, without being counted.
-    pub fn beginning_with(first: Vec<u8>) -> Direction {
-        Direction { waiting: first.len(), pieces: VecDeque::from([first.into()]), ..Direction::default() }
+    pub fn beginning_with(first: Vec<u8>) -> StreamBuffer {
+        StreamBuffer { waiting: first.len(), pieces: VecDeque::from([first.into()]), ..StreamBuffer::default() }
     }
 
     /// Passes bytes on; what `write` does not take waits. Bytes go out in order: while some wait, all wait.
@@ -234,7 +234,7 @@ mod tests {
     fn bytes_leave_in_order_whatever_the_receiver_takes() {
         for step in [1, 2, 3, 100] {
             let mut out = Vec::new();
-            let mut direction = Direction::beginning_with(vec![0, 1]);
+            let mut direction = StreamBuffer::beginning_with(vec![0, 1]);
             direction.pass(&[2, 3, 4], narrow(&mut out, step, 100)).unwrap();
             assert_eq!(direction.waiting(), 5, "what comes first goes first");
             direction.drain(narrow(&mut out, step, 4)).unwrap();
@@ -249,7 +249,7 @@ mod tests {
     /// What a piece takes beside its bytes, about: where it is in the list, and two blocks of memory with what is known of them.
     const BESIDE: usize = 200;
 
-    fn memory(direction: &Direction) -> usize {
+    fn memory(direction: &StreamBuffer) -> usize {
         direction.pieces.iter().map(|piece| piece.len() + BESIDE).sum::<usize>() + direction.small.capacity()
     }
 
@@ -258,7 +258,7 @@ mod tests {
         const BYTES: usize = 1 << 20;
         let head: Vec<u8> = (0..16).collect();
         for size in [1, 7, 100, SMALL - 17, SMALL - 16, SMALL, BYTES] {
-            let (mut bytes, mut whole) = (Direction::default(), Direction::default());
+            let (mut bytes, mut whole) = (StreamBuffer::default(), StreamBuffer::default());
             let all: Vec<u8> = (0..BYTES).map(|at| (at * 7 / 5) as u8).collect();
             for piece in all.chunks(size) {
                 bytes.pass_buffer(Buffer::copy_of(piece), |_| Err(io::ErrorKind::WouldBlock.into())).unwrap();
@@ -288,7 +288,7 @@ mod tests {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (seed >> 33) as usize % below
         };
-        let (mut direction, mut out, mut all) = (Direction::default(), Vec::new(), Vec::new());
+        let (mut direction, mut out, mut all) = (StreamBuffer::default(), Vec::new(), Vec::new());
         for number in 0..2000 {
             let size = [3, SMALL, 3 * SMALL][random(3)];
             let piece: Vec<u8> = (0..=random(size)).map(|at| (at + number) as u8).collect();
@@ -306,7 +306,7 @@ mod tests {
     #[test]
     fn the_end_is_told_once_and_behind_the_last_byte() {
         let mut out = Vec::new();
-        let mut direction = Direction::default();
+        let mut direction = StreamBuffer::default();
         direction.pass(&[1, 2], narrow(&mut out, 9, 1)).unwrap();
         direction.end();
         assert!(!direction.must_tell_end());
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_receiver_that_takes_nothing_is_an_error_not_a_loop() {
-        let error = Direction::default().pass(&[1], |_| Ok(0)).unwrap_err();
+        let error = StreamBuffer::default().pass(&[1], |_| Ok(0)).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::WriteZero);
     }
 }

@@ -13,27 +13,27 @@ use xmml_wire::wakeup::{poll_writable, Polled};
 pub const PIECE: usize = libc::PIPE_BUF;
 
 /// See the module.
-pub struct Outlet {
+pub struct NonblockingOutput {
     given: RawFd,
     /// Opened once more if it is a pipe or a terminal: that it must not wait holds for this relay then, not for others that write there.
     own: Option<File>,
 }
 
-impl Outlet {
+impl NonblockingOutput {
     /// The standard output.
-    pub fn stdout() -> Outlet {
-        Outlet::of(io::stdout().as_raw_fd())
+    pub fn stdout() -> NonblockingOutput {
+        NonblockingOutput::of(io::stdout().as_raw_fd())
     }
 
     /// The standard error.
-    pub fn stderr() -> Outlet {
-        Outlet::of(io::stderr().as_raw_fd())
+    pub fn stderr() -> NonblockingOutput {
+        NonblockingOutput::of(io::stderr().as_raw_fd())
     }
 
     /// A descriptor that stays open as long as this.
-    pub fn of(given: RawFd) -> Outlet {
+    pub fn of(given: RawFd) -> NonblockingOutput {
         let path = format!("/proc/self/fd/{given}");
-        Outlet { given, own: once_more(Path::new(&path)) }
+        NonblockingOutput { given, own: once_more(Path::new(&path)) }
     }
 
     /// Writes as much of the first [`PIECE`] bytes as there is room for.
@@ -55,7 +55,7 @@ impl Outlet {
     }
 }
 
-impl AsRawFd for Outlet {
+impl AsRawFd for NonblockingOutput {
     /// Where it is seen whether there is room.
     fn as_raw_fd(&self) -> RawFd {
         self.own.as_ref().map_or(self.given, AsRawFd::as_raw_fd)

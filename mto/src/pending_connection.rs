@@ -14,7 +14,7 @@ use xmml_wire::methods::Stream;
 use xmml_wire::wakeup::Interest;
 
 use crate::encryption::Encryption;
-use crate::wire::Wire;
+use crate::nonblocking_tcp::NonblockingTcp;
 
 /// How long it may take until it has asked.
 pub const PATIENCE: Duration = Duration::from_secs(TIMEOUT_S);
@@ -39,7 +39,7 @@ pub enum Progress {
         /// What it asks for.
         request: ToRelay,
     },
-    /// It is a relay, or says so, and belongs to the run: its connection ([`Arrival::into_stream`]) is a stream of a path.
+    /// It is a relay, or says so, and belongs to the run: its connection ([`PendingConnection::into_stream`]) is a stream of a path.
     Path {
         /// The run.
         run: String,
@@ -53,8 +53,8 @@ pub enum Progress {
 /// What it speaks on.
 enum Carrier {
     /// It is not known yet whether it will be encrypted; what has come so far.
-    Unknown(Wire, Vec<u8>),
-    Clear(Wire),
+    Unknown(NonblockingTcp, Vec<u8>),
+    Clear(NonblockingTcp),
     Encrypted(Box<TlsWire>),
     /// For a moment, while it becomes another.
     Changing,
@@ -67,7 +67,7 @@ enum Stage {
 }
 
 /// See the module.
-pub struct Arrival {
+pub struct PendingConnection {
     carrier: Carrier,
     encryption: Encryption,
     source: String,
@@ -78,10 +78,10 @@ pub struct Arrival {
     stage: Stage,
 }
 
-impl Arrival {
+impl PendingConnection {
     /// Nothing has come yet.
-    pub fn new(wire: Wire, encryption: Encryption, now: Instant) -> Arrival {
-        Arrival {
+    pub fn new(wire: NonblockingTcp, encryption: Encryption, now: Instant) -> PendingConnection {
+        PendingConnection {
             source: wire.source().to_owned(),
             carrier: Carrier::Unknown(wire, Vec::new()),
             encryption,
@@ -107,7 +107,7 @@ impl Arrival {
     }
 
     /// The connection of one that has [asked](Progress::Asked): those are in clear.
-    pub fn into_wire(self) -> Option<Wire> {
+    pub fn into_wire(self) -> Option<NonblockingTcp> {
         match self.carrier {
             Carrier::Unknown(wire, _) | Carrier::Clear(wire) => Some(wire),
             Carrier::Encrypted(_) | Carrier::Changing => None,
@@ -168,18 +168,18 @@ impl Arrival {
                     let Wish { run, role } = match handshake::wish_of_hello(&frame) {
                         Ok(Some(wish)) => wish,
                         Ok(None) => return Err(io::Error::other("its first frame is no whole hello")),
-                        Err(refusal) => return Ok(self.turn_away(&refusal)),
+                        Err(refusal) => return Ok(self.refuse(&refusal)),
                     };
                     let is_clear = matches!(self.carrier, Carrier::Clear(_));
                     if is_clear && role == Role::Path && self.encryption.is_default {
-                        return Ok(self.turn_away(&Refusal::Role {
+                        return Ok(self.refuse(&Refusal::Role {
                             problem: "links to this relay are encrypted: leave out `encrypt = false` at the relay that dials, \
                                       or set it at both"
                                 .to_owned(),
                         }));
                     }
                     let Some(secret) = key_of(&run) else {
-                        return Ok(self.turn_away(&Refusal::Role {
+                        return Ok(self.refuse(&Refusal::Role {
                             problem: format!("this relay does not know the run \"{run}\""),
                         }));
                     };
@@ -294,7 +294,7 @@ impl Arrival {
         }
     }
 
-    fn turn_away(&mut self, refusal: &Refusal) -> Progress {
+    fn refuse(&mut self, refusal: &Refusal) -> Progress {
         self.out.extend_from_slice(&handshake::turn_away(refusal));
         self.bid_farewell();
         Progress::Refused(refusal.to_string())
