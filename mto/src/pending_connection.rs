@@ -17,7 +17,7 @@ use crate::encryption::Encryption;
 use crate::nonblocking_tcp::NonblockingTcp;
 
 /// How long it may take until it has asked.
-pub const PATIENCE: Duration = Duration::from_secs(TIMEOUT_S);
+pub const TIME_OUT: Duration = Duration::from_secs(TIMEOUT_S);
 
 /// Bytes that may come in TLS until it has asked.
 const TLS_MAX: u64 = 16 << 10;
@@ -85,7 +85,7 @@ impl PendingConnection {
             source: wire.source().to_owned(),
             carrier: Carrier::Unknown(wire, Vec::new()),
             encryption,
-            deadline: now + PATIENCE,
+            deadline: now + TIME_OUT,
             inbox: Inbox::default(),
             out: Vec::new(),
             stage: Stage::Hello,

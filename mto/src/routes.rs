@@ -30,7 +30,7 @@ pub struct Announcement {
 pub enum AnnouncementEffect {
     /// It was known.
     Known,
-    /// It is news: tell the other neighbours.
+    /// It is news, to be sent to the other neighbours.
     News,
     /// It is about this relay itself, from an earlier life, and must be corrected: [`Topology::correct`].
     Outdated,
@@ -72,7 +72,7 @@ impl Topology {
         is_news
     }
 
-    /// Says it again under a number that is higher than all that others have heard; tell everybody what is returned.
+    /// Says it again under a number that is higher than all that others have heard; send what is returned to all.
     pub fn correct(&mut self) -> Announcement {
         if let Some(own) = self.known.get_mut(&self.me) {
             own.number = own.number.max(self.claimed).saturating_add(1);
@@ -84,7 +84,7 @@ impl Topology {
     ///
     /// # Errors
     /// It cannot be, and why.
-    pub fn hear(&mut self, said: Announcement) -> Result<AnnouncementEffect, String> {
+    pub fn on_announcement(&mut self, said: Announcement) -> Result<AnnouncementEffect, String> {
         if said.neighbours.len() > SITES_MAX {
             return Err(format!("{} claims {} neighbours", said.site, said.neighbours.len()));
         }
@@ -182,12 +182,12 @@ mod tests {
     fn topology(own: &[(&str, u32)], others: &[(&str, &[(&str, u32)])]) -> Topology {
         let mut topology = Topology::new("a");
         for (site, neighbours) in others {
-            topology.hear(announcement(site, 1, neighbours)).unwrap();
+            topology.on_announcement(announcement(site, 1, neighbours)).unwrap();
         }
         topology.set_neighbours(own.iter().map(|(site, far)| ((*site).to_owned(), *far)).collect());
         // What was out of reach when it was heard is said again by the new neighbour.
         for (site, neighbours) in others {
-            topology.hear(announcement(site, 1, neighbours)).unwrap();
+            topology.on_announcement(announcement(site, 1, neighbours)).unwrap();
         }
         topology
     }
@@ -209,17 +209,17 @@ mod tests {
     #[test]
     fn what_is_heard_before_a_link_is_noted_at_both_ends_counts_afterwards() {
         let mut topology = Topology::new("c");
-        topology.hear(announcement("b", 2, &[("a", 10)])).unwrap();
-        topology.hear(announcement("a", 2, &[("b", 10)])).unwrap();
+        topology.on_announcement(announcement("b", 2, &[("a", 10)])).unwrap();
+        topology.on_announcement(announcement("a", 2, &[("b", 10)])).unwrap();
         assert!(topology.set_neighbours(BTreeMap::from([("b".to_owned(), 10)])));
-        topology.hear(announcement("b", 3, &[("a", 10), ("c", 10)])).unwrap();
+        topology.on_announcement(announcement("b", 3, &[("a", 10), ("c", 10)])).unwrap();
         assert_eq!(topology.route("a").unwrap(), ["b", "a"]);
     }
 
     #[test]
     fn who_claims_that_a_relay_has_used_up_its_numbers_does_not_end_it() {
         let mut topology = Topology::new("a");
-        assert_eq!(topology.hear(announcement("a", u64::MAX, &[])), Ok(AnnouncementEffect::Outdated));
+        assert_eq!(topology.on_announcement(announcement("a", u64::MAX, &[])), Ok(AnnouncementEffect::Outdated));
         assert!(topology.set_neighbours(BTreeMap::from([("b".to_owned(), 10)])));
         assert_eq!(topology.own().number, u64::MAX);
     }
@@ -228,10 +228,10 @@ mod tests {
     fn what_is_out_of_reach_gives_way_when_there_is_no_more_room() {
         let mut topology = Topology::new("a");
         for site in 1..SITES_MAX {
-            topology.hear(announcement(&format!("s{site}"), 1, &[])).unwrap();
+            topology.on_announcement(announcement(&format!("s{site}"), 1, &[])).unwrap();
         }
         assert_eq!(topology.all().count(), SITES_MAX);
-        topology.hear(announcement("late", 1, &[])).unwrap();
+        topology.on_announcement(announcement("late", 1, &[])).unwrap();
         assert_eq!(topology.all().count(), 2);
     }
 
@@ -259,10 +259,10 @@ mod tests {
     #[test]
     fn only_what_is_newer_is_news() {
         let mut topology = Topology::new("a");
-        assert_eq!(topology.hear(announcement("b", 5, &[])), Ok(AnnouncementEffect::News));
-        assert_eq!(topology.hear(announcement("b", 5, &[])), Ok(AnnouncementEffect::Known));
-        assert_eq!(topology.hear(announcement("b", 4, &[("c", 1)])), Ok(AnnouncementEffect::Known));
-        assert_eq!(topology.hear(announcement("b", 6, &[("c", 1)])), Ok(AnnouncementEffect::News));
+        assert_eq!(topology.on_announcement(announcement("b", 5, &[])), Ok(AnnouncementEffect::News));
+        assert_eq!(topology.on_announcement(announcement("b", 5, &[])), Ok(AnnouncementEffect::Known));
+        assert_eq!(topology.on_announcement(announcement("b", 4, &[("c", 1)])), Ok(AnnouncementEffect::Known));
+        assert_eq!(topology.on_announcement(announcement("b", 6, &[("c", 1)])), Ok(AnnouncementEffect::News));
     }
 
     #[test]
@@ -270,22 +270,22 @@ mod tests {
         let said = [announcement("b", 5, &[("c", 1)]), announcement("b", 5, &[("d", 1)])];
         for first in [0, 1] {
             let mut topology = Topology::new("a");
-            topology.hear(said[first].clone()).unwrap();
-            topology.hear(said[1 - first].clone()).unwrap();
+            topology.on_announcement(said[first].clone()).unwrap();
+            topology.on_announcement(said[1 - first].clone()).unwrap();
             assert!(topology.all().any(|known| *known == said[1]));
         }
         let mut other = Topology::new("b");
         other.set_neighbours(BTreeMap::from([("c".to_owned(), 1)]));
         let number = other.own().number;
-        assert_eq!(other.hear(announcement("b", number, &[("d", 1)])), Ok(AnnouncementEffect::Outdated));
+        assert_eq!(other.on_announcement(announcement("b", number, &[("d", 1)])), Ok(AnnouncementEffect::Outdated));
     }
 
     #[test]
     fn a_relay_that_was_started_again_outdoes_what_it_said_before() {
         let mut topology = Topology::new("a");
-        assert_eq!(topology.hear(announcement("a", 70, &[("x", 1)])), Ok(AnnouncementEffect::Outdated));
+        assert_eq!(topology.on_announcement(announcement("a", 70, &[("x", 1)])), Ok(AnnouncementEffect::Outdated));
         assert_eq!(topology.correct().number, 71);
-        assert_eq!(topology.hear(announcement("a", 70, &[("x", 1)])), Ok(AnnouncementEffect::Known));
+        assert_eq!(topology.on_announcement(announcement("a", 70, &[("x", 1)])), Ok(AnnouncementEffect::Known));
     }
 
     #[test]
@@ -307,7 +307,9 @@ mod tests {
         };
         topology.set_neighbours(neighbours(0));
         for (at, site) in sites.iter().enumerate().skip(1) {
-            topology.hear(Announcement { site: site.clone(), number: 1, neighbours: neighbours(at) }).unwrap();
+            topology
+                .on_announcement(Announcement { site: site.clone(), number: 1, neighbours: neighbours(at) })
+                .unwrap();
         }
         assert_eq!(topology.route(&sites[HOPS_MAX - 1]).unwrap().len(), HOPS_MAX - 1);
         assert_eq!(topology.route(&sites[HOPS_MAX]), None);
@@ -316,14 +318,14 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         let mut topology = Topology::new("a");
-        assert!(topology.hear(announcement("b/c", 1, &[])).is_err());
+        assert!(topology.on_announcement(announcement("b/c", 1, &[])).is_err());
         let many = (0..=SITES_MAX).map(|site| (format!("s{site}"), 1)).collect();
-        assert!(topology.hear(Announcement { site: "b".into(), number: 1, neighbours: many }).is_err());
+        assert!(topology.on_announcement(Announcement { site: "b".into(), number: 1, neighbours: many }).is_err());
         let sites: Vec<String> = (1..SITES_MAX).map(|site| format!("s{site}")).collect();
         topology.set_neighbours(sites.iter().map(|site| (site.clone(), 1)).collect());
         for site in &sites {
-            topology.hear(announcement(site, 1, &[("a", 1)])).unwrap();
+            topology.on_announcement(announcement(site, 1, &[("a", 1)])).unwrap();
         }
-        assert!(topology.hear(announcement("one-more", 1, &[])).unwrap_err().contains("more than"));
+        assert!(topology.on_announcement(announcement("one-more", 1, &[])).unwrap_err().contains("more than"));
     }
 }

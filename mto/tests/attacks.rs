@@ -210,7 +210,7 @@ fn of_two_relays_of_one_site_at_one_relay_the_one_that_came_later_stands() {
 #[test]
 fn who_asks_for_figures_slowly_never_or_twenty_times_at_once_disturbs_nobody() {
     let site = Site::start_with("a", "127.0.0.1:0", &[], &[(RUN, support::SECRET)], |relay| {
-        relay.tell_figures_at("127.0.0.1:0").unwrap();
+        relay.listen_for_scrapers("127.0.0.1:0").unwrap();
     });
     let flow = Flow::at(&site);
     let figures = site.status().metrics;

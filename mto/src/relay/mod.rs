@@ -1,274 +1,179 @@
-//! The relay at work: one thread, one epoll over its doors, those who have come, and the two ends of every stream.
+//! The relay at work: one thread, one poller. Each part of it owns what it needs; this file takes their turns, and passes on what happens in
+//! one part and concerns another.
+//!
+//! | part | owns |
+//! |---|---|
+//! | `Control` | requests of the owner, signals, the flag that stops the relay |
+//! | `Reload` | where the configuration is read from again, and what of it cannot change |
+//! | `Listeners` | the sockets at which connections are accepted |
+//! | `AdmissionQueue` | connections whose peers have proved nothing yet |
+//! | `Scrapes` | requests for figures by HTTP |
+//! | `Runs` | the keys and leases of runs |
+//! | `Links` | links to other relays, what is dialled for them, and routes |
+//! | `Streams` | registered names, and streams that are asked for or open |
+//!
+//! Streams use links, and nothing else uses another part: what a link brings, or that it is lost, comes to the streams from here.
 
-mod clients;
-mod doors;
-mod far;
-mod forwarding;
-mod leases;
+mod admission;
+mod control;
+mod control_client;
+mod deadlines;
 mod links;
-mod owner;
-mod reloading;
-mod reporting;
+mod listeners;
+mod poller;
+mod reload;
+mod runs;
 mod scrapes;
-mod turns;
+mod streams;
+#[cfg(test)]
+mod testing;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::BTreeSet;
 use std::io;
-use std::net::TcpListener;
-use std::os::fd::AsRawFd;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use xmml_path::Listener;
-use xmml_wire::handshake::{relay_key, MAX_NAME};
-use xmml_wire::methods::relay::asking::Inbox;
-use xmml_wire::methods::{self, TrafficKind};
-use xmml_wire::resolver::{LookUp, Resolver};
-use xmml_wire::wakeup::{Epoll, EventFd, Interest, Ready};
+use xmml_path::Fingerprint;
+use xmml_wire::buffer::Buffer;
+use xmml_wire::handshake::relay_key;
+use xmml_wire::resolver::LookUp;
+use xmml_wire::wakeup::{EventFd, Ready};
 
-use crate::config::Ends;
+use crate::config::{Config, RunConfig};
+use crate::control_protocol::{Answer, Request};
 use crate::encryption::Encryption;
-use crate::link_frame::StreamId;
+use crate::link_frame::{self, LinkFrame, LinkMessage};
 use crate::log::{Level, Log};
-use crate::nonblocking_tcp::NonblockingTcp;
-use crate::pending_connection::PendingConnection;
-use crate::read_buffer::ReadBuffer;
-use crate::registry::{Registry, Token};
-use crate::routes::Topology;
+use crate::metrics;
+use crate::registry::Token;
 use crate::signals::{Signal, Signals};
-use crate::window::{self, Budget};
+use crate::status::{RunStatus, Status};
 
-use forwarding::Pipe;
-use links::{Dial, Link};
+use admission::{AdmissionQueue, Admitted};
+use control::Control;
+use control_client::ControlClient;
+use links::{Links, ReadBudget};
+use listeners::{Accepted, Listeners};
+use poller::{Poller, NAMES, SIGNALS, STOP};
+use reload::Reload;
+use runs::Runs;
+use scrapes::Scrapes;
+use streams::{Parties, Streams};
 
-pub use far::PASSING_MAX;
 pub use links::LinkTarget;
-use owner::Owner;
-use reloading::Lasting;
-pub use reloading::ReadAgain;
-use scrapes::Scrape;
+pub use reload::ReadAgain;
+pub use streams::PASSING_MAX;
 
-/// Token of the flag that ends the relay.
-const STOP: Token = 0;
+/// Connections that are accepted in one go; the next ones wait until everybody else has had a turn.
+const ACCEPTED_IN_A_ROW: usize = 64;
 
-/// Token of the signals.
-const SIGNALS: Token = 1;
-
-/// Token of the addresses of hosts that were looked up.
-const NAMES: Token = 2;
-
-/// A run of which the relay carries streams.
-struct Run {
-    /// Made from its secret.
-    key: Vec<u8>,
-    registry: Registry<Opener>,
-    /// Where relays come in that know it.
-    listener: Listener,
-    gate: Token,
-    topology: Topology,
-    /// Others have heard something of this relay that it did not say.
-    is_outdated: bool,
-    /// When this was corrected last, and how often.
-    corrected: Option<Instant>,
-    corrections: u32,
-    /// Relays whose link was given up for that of another relay of their site, by the numbers that they have drawn; the last ones.
-    replaced: VecDeque<(String, u64)>,
-    /// Streams between two other relays.
-    passing: usize,
-    /// Streams opened so far.
-    opened: u64,
-    /// Bytes of streams that are over.
-    passed: u64,
-    /// It is forgotten when nobody of it has been connected for so long.
-    lease: Option<Duration>,
-    /// Since when nobody of it is connected, as far as somebody has looked.
-    idle_since: Option<Instant>,
-    /// The configuration names it.
-    is_configured: bool,
-}
-
-/// Who waits for a stream to be taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Opener {
-    /// A connection of this relay.
-    Here(Token),
-    /// Somebody at another relay ([`Connection::Incoming`]).
-    Far(Token),
-}
-
-/// What whoever opened a stream waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Awaited {
-    /// That it is taken here, with this ticket.
-    Taker(u64),
-    /// That it is opened at another relay.
-    Far { link: Token, stream: StreamId, traffic: TrafficKind },
-}
-
-/// What a stream of a link belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flow {
-    /// It is open (or, between two links, on its way to be).
-    Pipe { pipe: u64, side: usize },
-    /// A process here waits for it to be opened.
-    Opening(Token),
-    /// It waits to be taken by a process here.
-    Incoming(Token),
-}
-
-/// What a connection is for.
-enum Connection {
-    /// It has not asked yet.
-    Pending(Box<PendingConnection>),
-    /// Streams for a name are announced by it.
-    Registered(Registered),
-    /// It waits for its stream to be taken.
-    Opening { wire: NonblockingTcp, run: String, awaited: Awaited },
-    /// A stream that came by a link waits to be taken. (There is no connection of its own.)
-    Incoming { run: String, ticket: u64, link: Token, stream: StreamId, traffic: TrafficKind },
-    /// An end of a stream.
-    End { pipe: u64, side: usize },
-    /// The owner.
-    Owner(Owner),
-    /// Somebody who asks for figures.
-    Scrape(Scrape),
-}
-
-struct Registered {
-    wire: NonblockingTcp,
-    run: String,
-    name: String,
-    inbox: Inbox,
-    out: Vec<u8>,
-    /// It counts as lost after so long without a word.
-    silence: Duration,
-    interest: Interest,
-}
-
-/// See the module.
+/// The relay of a site. [`Relay::serve`] has it work, as long as nothing stops it.
 pub struct Relay {
     site: String,
-    log: Log,
-    epoll: Epoll,
-    stop: Arc<EventFd>,
-    signals: Option<Signals>,
-    /// Reads its configuration again, if it has one.
-    read_again: Option<ReadAgain>,
-    /// What it said when the relay began of that which stays as it is.
-    lasting: Lasting,
-    ends: Ends,
-    has_had_runs: bool,
-    /// An owner has said so, or the one that holds it is gone.
-    is_to_end: bool,
     began: Instant,
-    control: String,
-    listen_at: Vec<String>,
-    owner_door: Option<(Token, Box<dyn methods::Listener>)>,
-    figures_door: Option<(Token, TcpListener)>,
-    /// When it is looked which leases are over.
-    next_lease_check: Option<Instant>,
-    doors: HashMap<Token, TcpListener>,
-    /// Doors that are closed for a moment, because the system gives no more descriptors.
-    doors_rest_until: Option<Instant>,
-    runs: BTreeMap<String, Run>,
-    connections: HashMap<Token, Connection>,
-    /// Arrivals, the oldest first.
-    arrivals: BTreeSet<Token>,
-    pipes: HashMap<u64, Pipe>,
-    /// Of which run a door for relays is.
-    gates: HashMap<Token, String>,
-    links: HashMap<Token, Link>,
-    /// Links that have brought more than was taken from them in this turn.
-    unfinished: BTreeSet<Token>,
-    flows: HashMap<(Token, StreamId), Flow>,
-    /// Relays that are to be dialled for every run.
-    targets: Vec<LinkTarget>,
-    /// How links are protected.
-    encryption: Encryption,
-    dials: Vec<Dial>,
-    resolver: Resolver,
-    next_tick: Option<Instant>,
-    /// Tells this process from the one that was the relay of the site before.
-    life: u64,
-    last_stream: StreamId,
-    /// What streams together may hold beyond what each of them and each link has in any case.
-    window_budget: Budget,
-    deadlines: BTreeSet<(Instant, Token)>,
-    deadline_of: HashMap<Token, Instant>,
-    intake: ReadBuffer,
-    next_token: Token,
-    refused: u64,
+    log: Log,
+    poller: Arc<Poller>,
+    control: Control,
+    reload: Reload,
+    listeners: Listeners,
+    admission: AdmissionQueue,
+    scrapes: Scrapes,
+    runs: Runs,
+    links: Links,
+    streams: Streams,
 }
 
+/// How a relay is set up.
 impl Relay {
-    /// A relay of a site, with no door and no run yet.
+    /// Returns the relay of a site, with no listener and no run yet.
     ///
     /// # Errors
     /// The system gives no descriptors.
     pub fn new(site: &str, log: Log) -> io::Result<Relay> {
-        let epoll = Epoll::new()?;
-        let stop = Arc::new(EventFd::new()?);
-        epoll.add(stop.as_raw_fd(), STOP, Interest::READ)?;
-        let resolver = Resolver::new()?;
-        epoll.add(resolver.as_raw_fd(), NAMES, Interest::READ)?;
+        let poller = Poller::new()?;
         Ok(Relay {
             site: site.to_owned(),
-            log,
-            epoll,
-            stop,
-            signals: None,
-            read_again: None,
-            lasting: Lasting::default(),
-            ends: Ends::Never,
-            has_had_runs: false,
-            is_to_end: false,
             began: Instant::now(),
-            control: String::new(),
-            listen_at: Vec::new(),
-            owner_door: None,
-            figures_door: None,
-            next_lease_check: None,
-            doors: HashMap::new(),
-            doors_rest_until: None,
-            runs: BTreeMap::new(),
-            connections: HashMap::new(),
-            arrivals: BTreeSet::new(),
-            pipes: HashMap::new(),
-            gates: HashMap::new(),
-            links: HashMap::new(),
-            unfinished: BTreeSet::new(),
-            flows: HashMap::new(),
-            targets: Vec::new(),
-            encryption: Encryption::self_made(site).map_err(io::Error::other)?,
-            dials: Vec::new(),
-            resolver,
-            next_tick: None,
-            last_stream: links::random_number()?,
-            life: links::random_number()?,
-            window_budget: Budget::new(window::GROWTH),
-            deadlines: BTreeSet::new(),
-            deadline_of: HashMap::new(),
-            intake: ReadBuffer::default(),
-            next_token: NAMES + 1,
-            refused: 0,
+            log,
+            control: Control::new(&poller)?,
+            reload: Reload::default(),
+            listeners: Listeners::new(&poller),
+            admission: AdmissionQueue::new(&poller),
+            scrapes: Scrapes::new(&poller),
+            runs: Runs::default(),
+            links: Links::new(site, &poller)?,
+            streams: Streams::new(site, &poller)?,
+            poller,
         })
     }
 
-    /// Raised, it ends [`Relay::serve`].
-    pub fn stop_flag(&self) -> Arc<EventFd> {
-        self.stop.clone()
-    }
-
-    /// Looks up the addresses of other relays in this way.
+    /// Does what a configuration says; `read_again` reads it again later, from wherever it came.
     ///
     /// # Errors
-    /// The system gives no descriptor.
-    pub fn look_up_with(&mut self, look_up: Arc<LookUp>) -> io::Result<()> {
-        let resolver = Resolver::with(look_up)?;
-        self.epoll.remove(self.resolver.as_raw_fd());
-        self.epoll.add(resolver.as_raw_fd(), NAMES, Interest::READ)?;
-        self.resolver = resolver;
-        Ok(())
+    /// What cannot be done, and why.
+    pub fn set_up(&mut self, config: &Config, read_again: Option<ReadAgain>) -> Result<(), String> {
+        self.reload = Reload::new(config, read_again);
+        self.runs.set_ends(config.ends);
+        self.limit_memory_of_streams(config.stream_memory_b);
+        for address in &config.listen {
+            self.listen(address).map_err(|error| format!("cannot listen at {address}: {error}"))?;
+        }
+        if let Some(address) = &config.metrics {
+            let listening = self.listen_for_scrapers(address);
+            listening.map_err(|error| format!("cannot tell figures at {address}: {error}"))?;
+        }
+        let control = config.control();
+        self.listen_for_owner(&control).map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                format!(
+                    "a relay of {} is running already (its socket {control} is taken); end it with mto stop --site {}",
+                    config.site, config.site
+                )
+            }
+            _ => format!("cannot listen on {control}: {error}"),
+        })?;
+        self.encrypt(config.encryption(None).map_err(|problem| problem.to_string())?);
+        self.link_to_all(reload::targets(config));
+        self.take_over_runs(&config.runs)
+    }
+
+    /// Listens at `address` (`HOST:PORT`, port 0: any free one), at each that the host has; returns the first.
+    ///
+    /// # Errors
+    /// It cannot be listened there.
+    pub fn listen(&mut self, address: &str) -> io::Result<SocketAddr> {
+        self.listen_at_all(&address.to_socket_addrs()?.collect::<Vec<_>>())
+    }
+
+    /// Listens at each of these addresses of a host that is one of this machine, at the same port; returns the first.
+    ///
+    /// # Errors
+    /// None is one of this machine, or one is taken.
+    pub fn listen_at_all(&mut self, addresses: &[SocketAddr]) -> io::Result<SocketAddr> {
+        self.listeners.listen(addresses)
+    }
+
+    /// Listens at this loopback address for programs that read figures; returns the address.
+    ///
+    /// # Errors
+    /// It cannot be listened there.
+    pub fn listen_for_scrapers(&mut self, address: &str) -> io::Result<SocketAddr> {
+        self.listeners.listen_for_scrapers(address)
+    }
+
+    /// Listens for the owner at a control socket of this name.
+    ///
+    /// # Errors
+    /// There is one with this name already.
+    pub fn listen_for_owner(&mut self, name: &str) -> io::Result<()> {
+        self.listeners.listen_for_owner(name)
+    }
+
+    /// Returns the flag that ends [`Relay::serve`] when it is raised.
+    pub fn stop_flag(&self) -> Arc<EventFd> {
+        self.control.stop_flag()
     }
 
     /// From now on these signals end it and have it read its configuration.
@@ -276,201 +181,519 @@ impl Relay {
     /// # Errors
     /// They cannot be watched.
     pub fn obey_signals(&mut self, signals: Signals) -> io::Result<()> {
-        self.epoll.add(signals.as_raw_fd(), SIGNALS, Interest::READ)?;
-        self.signals = Some(signals);
-        Ok(())
+        self.control.obey_signals(signals)
     }
 
-    /// Carries streams of this run from now on, until nobody of it has been connected for the time of its lease. False: it did already,
-    /// with this secret (the lease is the new one).
+    /// Takes requests from the standard input, and answers on the standard output. If `holds`, the relay ends with the input.
+    ///
+    /// # Errors
+    /// The input cannot be watched (it is a file, say).
+    pub fn obey_standard_input(&mut self, holds: bool) -> io::Result<()> {
+        self.control.add(ControlClient::at_standard_streams(holds)?)
+    }
+
+    /// Takes requests from a connection, answers on it, and ends with it.
+    ///
+    /// # Errors
+    /// It cannot be watched.
+    pub fn obey(&mut self, connection: UnixStream) -> io::Result<()> {
+        self.control.add(ControlClient::holding(connection))
+    }
+
+    /// Looks up the addresses of other relays in this way.
+    ///
+    /// # Errors
+    /// The system gives no descriptor.
+    pub fn look_up_with(&mut self, look_up: Arc<LookUp>) -> io::Result<()> {
+        self.links.look_up_with(look_up)
+    }
+
+    /// Links every run to these relays.
+    pub fn link_to_all(&mut self, targets: Vec<LinkTarget>) {
+        for link in self.links.set_targets(targets, Instant::now()) {
+            self.lose_link(link, "it is not wanted any more");
+        }
+    }
+
+    /// Protects links like this from now on. Those that are up are made anew; what they carry is carried again.
+    pub fn encrypt(&mut self, encryption: Encryption) {
+        for link in self.links.encrypt(encryption) {
+            self.lose_link(link, "links are protected in another way now");
+        }
+    }
+
+    /// Trusts only relays that show one of these certificates from now on. Links that are up remain; relays that were refused are dialled
+    /// immediately. Returns false if the same were trusted already.
+    pub fn trust(&mut self, trusted: &[Fingerprint]) -> bool {
+        self.links.trust(trusted, Instant::now())
+    }
+
+    /// Sets what streams together may hold beyond what each of them and each link has in any case, in bytes.
+    pub fn limit_memory_of_streams(&mut self, bytes: u64) {
+        self.links.table.budget.set_total(bytes);
+    }
+
+    /// Carries streams of this run from now on, until nobody of it has been connected for the time of its lease. Returns false if it did
+    /// already, with this secret (the lease is the new one).
     ///
     /// # Errors
     /// It does with another secret.
     pub fn add_run(&mut self, run: &str, secret: &[u8], lease: Option<Duration>) -> Result<bool, String> {
-        let key = relay_key(secret);
-        self.check_run(run, &key)?;
-        if let Some(known) = self.runs.get_mut(run) {
-            known.lease = lease;
-            self.begin_lease(lease);
-            return Ok(false);
+        let (key, now) = (relay_key(secret), Instant::now());
+        let is_new = self.runs.check(run, &key)?;
+        if is_new {
+            let added = self.links.add_run(run, &key, now);
+            added.map_err(|error| format!("the run cannot be added: {error}"))?;
+            self.streams.add_run(run);
+            self.log.event(Level::Info, "run added", &[("run", run)]);
         }
-        let (listener, gate) =
-            self.open_gate(run, &key).map_err(|error| format!("the run cannot be added: {error}"))?;
-        let fresh = Run {
-            key,
-            listener,
-            gate,
-            topology: Topology::new(&self.site),
-            is_outdated: false,
-            corrected: None,
-            corrections: 0,
-            replaced: VecDeque::new(),
-            registry: Registry::default(),
-            passing: 0,
-            opened: 0,
-            passed: 0,
-            lease,
-            idle_since: None,
-            is_configured: false,
-        };
-        self.runs.insert(run.to_owned(), fresh);
-        self.has_had_runs = true;
-        self.begin_lease(lease);
-        self.dial_for(run);
-        self.log.event(Level::Info, "run added", &[("run", run)]);
-        Ok(true)
+        self.runs.add(run, key, lease, now);
+        Ok(is_new)
     }
 
-    /// Whether a run can be added, as far as can be said beforehand.
-    fn check_run(&self, run: &str, key: &[u8]) -> Result<(), String> {
-        if run.is_empty() || run.len() > MAX_NAME {
-            return Err(format!("the name of a run has 1 to {MAX_NAME} bytes"));
-        }
-        match self.runs.get(run) {
-            Some(known) if known.key != key => {
-                Err(format!("the run \"{run}\" is known here with another secret; remove it first"))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Ends everything of a run. False: there is none.
+    /// Ends everything of a run. Returns false if there is none.
     pub fn remove_run(&mut self, run: &str) -> bool {
-        let Some(removed) = self.runs.remove(run) else { return false };
-        self.epoll.remove(removed.listener.fd());
-        self.gates.remove(&removed.gate);
-        let pipes: Vec<u64> = self.pipes.iter().filter(|(_, pipe)| pipe.run == run).map(|(id, _)| *id).collect();
-        pipes.into_iter().for_each(|pipe| self.break_pipe(pipe, None));
-        let is_its = |connection: &Connection| match connection {
-            Connection::Registered(registered) => registered.run == run,
-            Connection::Opening { run: other, .. } | Connection::Incoming { run: other, .. } => other == run,
-            _ => false,
-        };
-        self.drop_links_of(run);
-        let tokens: Vec<Token> = self.connections.iter().filter(|(_, c)| is_its(c)).map(|(token, _)| *token).collect();
-        tokens.into_iter().for_each(|token| drop(self.remove(token)));
+        if !self.runs.remove(run) {
+            return false;
+        }
+        self.streams.abort_run(run, &mut self.links);
+        for link in self.links.remove_run(run) {
+            self.lose_link(link, "the run is over here");
+        }
+        self.streams.remove_run(run);
         self.log.event(Level::Info, "run removed", &[("run", run)]);
         true
     }
 
-    /// Works until it is told to stop.
+    /// Takes over the runs of a configuration as a whole, or none of them.
+    fn take_over_runs(&mut self, runs: &[RunConfig]) -> Result<(), String> {
+        // All is checked before the first change.
+        let mut secrets = Vec::new();
+        for run in runs {
+            let secret = run.secret().map_err(|problem| problem.to_string())?;
+            self.runs.check(&run.name, &relay_key(&secret))?;
+            secrets.push((run, secret));
+        }
+        let wanted: BTreeSet<&str> = runs.iter().map(|run| run.name.as_str()).collect();
+        let removed = self.runs.no_longer_configured(&wanted);
+        // There may be no descriptor for one that is new: none has been removed then, those that were added are removed, and those that
+        // stay, whose lease may be another one, have not had their turn.
+        secrets.sort_by_key(|(run, _)| self.runs.contains(&run.name));
+        let mut added = Vec::new();
+        for (run, secret) in &secrets {
+            match self.add_run(&run.name, secret, run.lease()) {
+                Ok(true) => added.push(&run.name),
+                Ok(false) => {}
+                Err(problem) => {
+                    for run in added {
+                        self.remove_run(run);
+                    }
+                    return Err(problem);
+                }
+            }
+        }
+        wanted.into_iter().for_each(|run| self.runs.set_configured(run));
+        for run in removed {
+            self.remove_run(&run);
+        }
+        Ok(())
+    }
+
+    /// Opens the file of the log again, then reads the configuration again. Runs and links come and go, and the log changes; for the
+    /// rest the relay must be started again.
+    fn reload(&mut self) -> Result<(), String> {
+        self.log.reopen();
+        let Some(config) = self.reload.read(&self.site)? else {
+            let why = "it was started by options only: there is no configuration to read again";
+            self.log.event(Level::Info, "the file of the log was opened again, nothing else", &[("reason", why)]);
+            return Ok(());
+        };
+        let log = Log::configured(&config.log)?;
+        let encryption = config.encryption(Some(self.links.encryption())).map_err(|problem| problem.to_string())?;
+        self.take_over_runs(&config.runs)?;
+        self.runs.set_ends(config.ends);
+        self.limit_memory_of_streams(config.stream_memory_b);
+        if !self.log.is_in_memory() {
+            self.log.go_on_as(log);
+        }
+        self.encrypt(encryption);
+        self.link_to_all(reload::targets(&config));
+        self.log.event(Level::Info, "configuration taken over", &[]);
+        Ok(())
+    }
+
+    /// Reloads the configuration, and logs what is wrong with it.
+    fn reload_and_log(&mut self) -> Result<(), String> {
+        self.reload().inspect_err(|problem| {
+            self.log.event(Level::Error, "the configuration was not taken over", &[("problem", problem)]);
+        })
+    }
+
+    /// Returns the state of the relay.
+    pub fn status(&self) -> Status {
+        let run_status = |run: &str| RunStatus { sites: self.links.sites_in_reach(run), ..self.streams.status(run) };
+        let budget = &self.links.table.budget;
+        Status {
+            site: self.site.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime_s: self.began.elapsed().as_secs_f64(),
+            listen: self.listeners.addresses().to_vec(),
+            control: self.listeners.control().to_owned(),
+            certificate: self.links.encryption().tls.fingerprint().to_string(),
+            metrics: self.listeners.metrics_address(),
+            runs: self.runs.names().map(|run| (run.to_owned(), run_status(run))).collect(),
+            links: self.links.table.statuses(),
+            not_linked: self.links.missing(),
+            arrivals: self.admission.len() as u64,
+            refused: self.admission.refused(),
+            log_lines_lost: self.log.lines_lost(),
+            stream_memory_bytes: budget.total(),
+            stream_memory_used_bytes: budget.spent(),
+        }
+    }
+}
+
+/// How a relay works.
+impl Relay {
+    /// Works until a client, a signal or the flag stops it.
     ///
     /// # Errors
     /// Descriptors cannot be watched any more.
     pub fn serve(&mut self) -> io::Result<()> {
         let mut ready = Vec::new();
-        self.flush_links();
-        while !self.turn(&mut ready)? {}
+        self.links.table.flush();
+        while self.turn(&mut ready)? {}
         Ok(())
     }
 
-    /// Waits until something happens, and sees to it. True: it is to end.
+    /// Waits until something happens, and sees to it. Returns false if the relay is to stop.
     fn turn(&mut self, ready: &mut Vec<Ready>) -> io::Result<bool> {
-        let until = match self.unfinished.is_empty() {
-            true => self.next_time(),
-            false => Some(Instant::now()),
+        let until = match self.links.table.is_any_due() {
+            true => Some(Instant::now()),
+            false => self.next_time(),
         };
-        self.epoll.wait(ready, until)?;
-        let unfinished = std::mem::take(&mut self.unfinished);
+        self.poller.wait(ready, until)?;
+        let due = self.links.table.take_due();
         for event in &*ready {
-            if self.happened(*event) {
-                return Ok(true);
+            if !self.serve_ready(*event) {
+                return Ok(false);
             }
         }
         let is_served = |link: &Token| ready.iter().any(|event| event.token == *link);
-        unfinished.into_iter().filter(|link| !is_served(link)).for_each(|link| self.link_ready(link));
+        due.into_iter().filter(|link| !is_served(link)).for_each(|link| self.serve_link(link));
         self.expire(Instant::now());
-        self.flush_links();
-        Ok(self.is_at_its_end())
+        self.links.table.flush();
+        Ok(!self.control.is_to_stop() && !self.runs.is_last_removed())
     }
 
-    /// When something is to be done, whatever happens before.
+    /// Returns when something is to be done, whatever happens before.
     fn next_time(&self) -> Option<Instant> {
-        let deadline = self.deadlines.first().map(|(when, _)| *when);
-        let times = [deadline, self.doors_rest_until, self.next_lease_check, self.next_link_time()];
+        let times = [
+            self.listeners.next_time(),
+            self.admission.next_time(),
+            self.control.next_time(),
+            self.scrapes.next_time(),
+            self.runs.next_time(),
+            self.links.next_time(),
+            self.streams.next_time(),
+        ];
         times.into_iter().flatten().min()
     }
 
-    /// True: it is to end.
-    fn happened(&mut self, event: Ready) -> bool {
-        match self.connections.get(&event.token) {
-            None if event.token == STOP => return true,
-            None if event.token == SIGNALS => return self.signalled(),
-            None if event.token == NAMES => self.names_found(),
-            None if self.links.contains_key(&event.token) => self.link_ready(event.token),
-            None if self.gates.contains_key(&event.token) => self.gate_ready(event.token),
-            None if self.doors.contains_key(&event.token) => self.accept(event.token),
-            None if self.owner_door.as_ref().is_some_and(|(token, _)| *token == event.token) => self.accept_owner(),
-            None if self.figures_door.as_ref().is_some_and(|(token, _)| *token == event.token) => self.accept_scrapes(),
-            None => {}
-            Some(Connection::Scrape(_)) => self.scrape_ready(event.token),
-            Some(Connection::Owner(_)) => self.owner_ready(event),
-            Some(Connection::Pending(_)) => self.arrival_ready(event.token),
-            Some(Connection::Registered(_)) => self.registered_ready(event.token),
-            Some(Connection::Opening { .. }) => self.opener_spoke(event.token),
-            Some(Connection::Incoming { .. }) => {}
-            Some(Connection::End { pipe, side }) => self.end_ready(*pipe, *side, event),
+    /// Does what is due.
+    fn expire(&mut self, now: Instant) {
+        self.listeners.resume_if_due(now);
+        for run in self.runs.expired(now, || self.streams.runs_in_use()) {
+            self.log.event(Level::Info, "lease of a run is over", &[("run", &run)]);
+            self.remove_run(&run);
         }
-        false
+        self.links.tick(now, &mut self.log);
+        self.admission.expire(now, &mut self.log);
+        self.streams.expire(now, &mut self.links, &mut self.log);
+        self.scrapes.expire(now);
+        self.control.expire(now);
     }
 
-    /// True: it is to end.
-    fn signalled(&mut self) -> bool {
-        while let Some(signal) = self.signals.as_ref().and_then(Signals::next) {
+    /// Serves what is ready. Returns false if the relay is to stop at this place.
+    fn serve_ready(&mut self, event: Ready) -> bool {
+        match event.token {
+            STOP => return false,
+            SIGNALS => return self.serve_signals(),
+            NAMES => self.links.names_found(Instant::now(), &mut self.log),
+            token if self.links.table.contains(token) => self.serve_link(token),
+            token if self.streams.owns(token) => self.streams.serve(event, &mut self.links, &mut self.log),
+            token if self.links.owns_listener(token) => self.links.serve_listener(token),
+            token if self.admission.owns(token) => self.advance_admission(token),
+            token if self.listeners.owns(token) => self.accept(token),
+            token if self.control.owns(token) => self.serve_control(event),
+            token if self.scrapes.owns(token) => self.serve_scrape(token),
+            _ => {} // it was closed in this turn
+        }
+        true
+    }
+
+    /// Obeys the signals that have come. Returns false if one stops the relay.
+    fn serve_signals(&mut self) -> bool {
+        while let Some(signal) = self.control.next_signal() {
             match signal {
-                Signal::Stop => return true,
-                Signal::Reload => {
-                    if let Err(problem) = self.reload() {
-                        self.log.event(Level::Error, "the configuration was not taken over", &[("problem", &problem)]);
+                Signal::Stop => return false,
+                Signal::Reload => drop(self.reload_and_log()),
+            }
+        }
+        true
+    }
+
+    /// Accepts the connections that wait at a listener.
+    fn accept(&mut self, listener: Token) {
+        for _ in 0..ACCEPTED_IN_A_ROW {
+            match self.listeners.accept(listener) {
+                Ok(Accepted::Peer(wire)) => {
+                    let encryption = self.links.encryption().clone();
+                    if let Some(token) = self.admission.add(wire, encryption, Instant::now(), &mut self.log) {
+                        self.advance_admission(token);
                     }
                 }
+                Ok(Accepted::Owner(stream)) => self.control.add_accepted(ControlClient::at_socket(stream)),
+                Ok(Accepted::Scraper(wire)) => self.scrapes.add(wire, Instant::now()),
+                Ok(Accepted::Closed) => {}
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => return,
+                    io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
+                    // The descriptor of a connection that has proved nothing does for the next.
+                    _ if self.admission.refuse_oldest(&mut self.log) => {}
+                    _ => return self.listeners.pause(&error, Instant::now(), &mut self.log),
+                },
             }
         }
-        false
     }
 
-    fn expire(&mut self, now: Instant) {
-        if self.doors_rest_until.is_some_and(|until| until <= now) {
-            self.reopen_doors();
+    /// Continues the handshake of a connection; a peer that is admitted gets what it asks for.
+    fn advance_admission(&mut self, token: Token) {
+        match self.admission.advance(token, |run| self.runs.key_of(run), &mut self.log) {
+            Some(Admitted::Process { wire, run, name, request }) => {
+                self.streams.request(token, wire, (run, name), request, &mut self.links, &mut self.log);
+            }
+            Some(Admitted::Relay { stream, run, site }) => self.links.admit(stream, &run, &site, &mut self.log),
+            None => {}
         }
-        self.check_leases(now);
-        self.tend_links(now);
-        while let Some((when, token)) = self.deadlines.first().copied().filter(|(when, _)| *when <= now) {
-            self.deadlines.remove(&(when, token));
-            self.deadline_of.remove(&token);
-            match self.connections.get(&token) {
-                Some(Connection::Pending(_)) => {
-                    self.turn_away(token, "it did not prove who it is and ask for something in time");
+    }
+
+    /// Answers a request for figures once it is complete.
+    fn serve_scrape(&mut self, token: Token) {
+        if let Some(request) = self.scrapes.advance(token) {
+            self.scrapes.answer(token, metrics::answer(&request, &self.status()));
+        }
+    }
+
+    /// Serves a client of the owner: requests have arrived, or there is room for answers.
+    fn serve_control(&mut self, event: Ready) {
+        let served = self
+            .answer_requests(event.token)
+            .and_then(|()| self.control.receive(event))
+            .and_then(|()| self.answer_requests(event.token))
+            .and_then(|()| self.control.settle(event.token, Instant::now()));
+        if !served.unwrap_or(false) {
+            self.control.remove(event.token);
+        }
+    }
+
+    fn answer_requests(&mut self, client: Token) -> io::Result<()> {
+        while let Some(request) = self.control.next_request(client)? {
+            let answer = request.and_then(|request| self.carry_out(request));
+            self.control.answer(client, &answer.unwrap_or_else(Answer::problem));
+        }
+        Ok(())
+    }
+
+    /// Does what the owner asks for.
+    ///
+    /// # Errors
+    /// It cannot be done; returns why.
+    fn carry_out(&mut self, request: Request) -> Result<Answer, String> {
+        match request {
+            Request::AddRun { run, secret, lease_s } => {
+                let (secret, lease) = control::secret_and_lease(&secret, lease_s)?;
+                self.add_run(&run, &secret, lease).map(Answer::done)
+            }
+            Request::RemoveRun { run } => Ok(Answer::done(self.remove_run(&run))),
+            Request::Trust { fingerprints } => Ok(Answer::done(self.trust(&control::fingerprints_of(&fingerprints)?))),
+            Request::Status => Ok(Answer { status: Some(self.status()), ..Answer::done(false) }),
+            Request::Reload => self.reload_and_log().map(|()| Answer::done(true)),
+            Request::Stop => {
+                self.control.stop();
+                Ok(Answer::done(true))
+            }
+        }
+    }
+
+    /// Serves a link that is ready, or that brought more in its last turn than was taken from it.
+    fn serve_link(&mut self, link: Token) {
+        if let Err(problem) = self.take_from_link(link) {
+            self.lose_link(link, &problem);
+        }
+    }
+
+    /// Takes in what a link brings, and goes on with the streams that wait for it.
+    ///
+    /// # Errors
+    /// The link must be closed; returns why.
+    fn take_from_link(&mut self, link: Token) -> Result<(), String> {
+        if self.links.table.is_unread(link) {
+            return Err("it does not take what it is told".to_owned());
+        }
+        let driven = self.links.drive(link);
+        let mut budget = ReadBudget::default();
+        while let Some(frame) = self.links.table.next_frame(link, &mut budget) {
+            self.on_frame(link, frame)?;
+        }
+        driven?;
+        for end in self.links.table.take_unblocked(link)? {
+            self.streams.resume(end, &mut self.links, &mut self.log);
+        }
+        Ok(())
+    }
+
+    /// Takes in a frame of another relay.
+    ///
+    /// # Errors
+    /// No honest relay sends this, or the other one wants no link; returns why the link must be closed.
+    fn on_frame(&mut self, link: Token, frame: Buffer) -> Result<(), String> {
+        let (links, log) = (&mut self.links, &mut self.log);
+        match link_frame::read(frame)? {
+            LinkFrame::Data(stream, message) => self.streams.on_data(link, stream, message, links, log),
+            LinkFrame::Finish(stream) => self.streams.on_finish(link, stream, links, log),
+            LinkFrame::Message(message) => match message {
+                LinkMessage::Hello { site, life } => self.on_hello(link, &site, life)?,
+                LinkMessage::Neighbours(said) => links.on_announcement(link, said, Instant::now(), log),
+                LinkMessage::Open { stream, route, name: to, from_site, from, traffic } => {
+                    let parties = Parties { to, from_site, from, traffic };
+                    self.streams.on_open(link, stream, &route, parties, links, log)?;
                 }
-                Some(Connection::Registered(_)) => self.lose_registered(token, "it has fallen silent"),
-                Some(Connection::Opening { .. } | Connection::Incoming { .. }) => self.not_taken(token),
-                Some(Connection::Scrape(_)) => drop(self.remove(token)),
-                Some(Connection::Owner(_)) => self.lose_owner(token),
-                Some(Connection::End { .. }) | None => {}
+                LinkMessage::Opened { stream } => self.streams.on_opened(link, stream, links, log),
+                // No stream has this number: it is the link.
+                LinkMessage::Refused { stream: 0, reason } => return Err(reason),
+                LinkMessage::Refused { stream, reason } => self.streams.on_refused(link, stream, reason, links),
+                LinkMessage::Credit { stream, bytes } => self.streams.on_credit(link, stream, bytes, links, log),
+                LinkMessage::Reset { stream } => {
+                    self.streams.on_reset(link, stream, "the other site gave the stream up", links);
+                }
+                LinkMessage::Ping { number } => links.table.send(link, &LinkMessage::Pong { number }),
+                LinkMessage::Pong { number } => links.on_pong(link, number, Instant::now(), log),
+            },
+        }
+        Ok(())
+    }
+
+    /// The relay at the other end of a link says whose it is.
+    fn on_hello(&mut self, link: Token, site: &str, life: u64) -> Result<(), String> {
+        for (former, reason) in self.links.on_hello(link, site, life)? {
+            self.lose_link(former, &reason);
+        }
+        self.links.welcome(link, site, life, Instant::now());
+        Ok(())
+    }
+
+    /// Closes a link, and resets the streams that it carried.
+    fn lose_link(&mut self, link: Token, reason: &str) {
+        let Some((run, name)) = self.links.remove(link, reason, &mut self.log) else { return };
+        self.streams.link_lost(link, &name, &mut self.links);
+        self.links.review_neighbours(&run);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use xmml_path::{Identity, Lane, Path, Settings};
+    use xmml_wire::methods::relay::protocol::RELAY;
+
+    use super::links::{BYTES_MAX, FRAMES_MAX};
+    use super::testing::memory_log;
+    use super::*;
+    use crate::waiting::await_that;
+
+    /// A relay, and another one that is linked to it by this link.
+    fn linked() -> (Relay, Token, Path) {
+        let mut relay = Relay::new("b", memory_log()).unwrap();
+        relay.encrypt(Encryption::self_made("b").unwrap().but(&[], false).unwrap());
+        let address = relay.listen("127.0.0.1:0").unwrap().to_string();
+        relay.add_run("canal", b"the secret", None).unwrap();
+        let me = Identity::new(&relay_key(b"the secret"), "canal", "x");
+        let other = Path::dial(&address, &me, RELAY, Settings::default()).unwrap();
+        other.attend().unwrap();
+        await_that("there is a link", || {
+            relay.turn(&mut Vec::new()).unwrap();
+            !relay.links.table.is_any_due() && relay.links.table.iter().next().is_some()
+        });
+        let link = relay.links.table.iter().next().unwrap().0;
+        (relay, link, other)
+    }
+
+    fn waiting(relay: &Relay, link: Token) -> usize {
+        relay.links.table.get(link).unwrap().path().stats().waiting.iter().sum()
+    }
+
+    #[test]
+    fn a_link_that_brings_more_than_a_turn_takes_leaves_it_to_the_next_and_loses_nothing() {
+        for (count, bytes) in [(3 * FRAMES_MAX, 1), (3 * BYTES_MAX / (64 << 10), 64 << 10)] {
+            let (mut relay, link, other) = linked();
+            // From now on somebody else fills it, as its threads do.
+            relay.links.table.get(link).unwrap().path().attend().unwrap();
+            for number in 0..count {
+                let frame = link_frame::data(number as u64 + 1, &vec![1; bytes]);
+                other.post(Lane::Bulk, frame).unwrap();
             }
+            await_that(&format!("all {count} have arrived"), || waiting(&relay, link) == count);
+            let mut turns = 0;
+            while waiting(&relay, link) > 0 {
+                let before = waiting(&relay, link);
+                relay.serve_link(link);
+                let taken = before - waiting(&relay, link);
+                assert!(taken <= FRAMES_MAX && taken * bytes <= BYTES_MAX + bytes, "{taken} of {bytes} bytes at once");
+                // The next turn comes by itself.
+                assert!(relay.links.table.is_any_due() || waiting(&relay, link) == 0);
+                turns += 1;
+            }
+            assert!(turns >= 3, "{turns}");
+            relay.turn(&mut Vec::new()).unwrap();
+            assert!(!relay.links.table.is_any_due());
         }
     }
 
-    fn token(&mut self) -> Token {
-        self.next_token += 1;
-        self.next_token
+    #[test]
+    fn a_link_that_sends_nonsense_is_lost() {
+        let (mut relay, link, other) = linked();
+        other.post(Lane::Control, vec![9; 16]).unwrap();
+        await_that("the link is lost", || {
+            relay.turn(&mut Vec::new()).unwrap();
+            !relay.links.table.contains(link)
+        });
+        assert!(relay.log.written().contains("reserved bytes"), "{}", relay.log.written());
     }
 
-    /// Sets (or, with `None`, forgets) when something must have happened on a connection.
-    fn set_deadline(&mut self, token: Token, when: Option<Instant>) {
-        if let Some(before) = self.deadline_of.remove(&token) {
-            self.deadlines.remove(&(before, token));
-        }
-        if let Some(when) = when {
-            self.deadlines.insert((when, token));
-            self.deadline_of.insert(token, when);
-        }
+    #[test]
+    fn a_run_that_is_removed_takes_its_links_along() {
+        let (mut relay, link, _other) = linked();
+        assert!(relay.remove_run("canal"));
+        assert!(!relay.links.table.contains(link));
+        assert!(!relay.remove_run("canal"));
+        assert!(relay.status().runs.is_empty());
     }
 
-    /// Forgets a connection; it closes when what is returned is dropped.
-    fn remove(&mut self, token: Token) -> Option<Connection> {
-        self.set_deadline(token, None);
-        self.arrivals.remove(&token);
-        self.connections.remove(&token)
+    #[test]
+    fn a_run_whose_lease_expires_is_removed_and_ends_a_relay_that_is_there_for_it() {
+        let mut relay = Relay::new("b", memory_log()).unwrap();
+        relay.runs.set_ends(crate::config::Ends::WithLastRun);
+        relay.add_run("canal", b"the secret", Some(Duration::from_millis(20))).unwrap();
+        let mut ready = Vec::new();
+        await_that("the relay stops", || !relay.turn(&mut ready).unwrap());
+        assert!(relay.log.written().contains("lease of a run is over"), "{}", relay.log.written());
+    }
+
+    #[test]
+    fn a_relay_stops_when_its_flag_is_raised() {
+        let mut relay = Relay::new("b", memory_log()).unwrap();
+        relay.stop_flag().raise();
+        relay.serve().unwrap();
     }
 }

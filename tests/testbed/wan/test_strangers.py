@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.timeout(900),
 ]
 
-#: Connections that say nothing, and how many of them a relay has at once (mto/src/relay/doors.rs).
+#: Connections that say nothing, and how many of them a relay has at once (mto/src/relay/admission.rs).
 HALF_OPEN = 10_000 if LONG else 1200
 MOST_ARRIVALS = 1024
 #: Ports that a scan touches at a host, and how often.
