@@ -177,3 +177,71 @@ impl LinkTable {
         links.into_iter().map(|(_, link)| link.status()).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::relay::links::tests::link;
+    use crate::relay::testing::next_message;
+    use crate::waiting::await_that;
+
+    const NUMBERED: LinkMessage = LinkMessage::Ping { number: 77 };
+
+    fn table() -> LinkTable {
+        LinkTable::new(&Poller::new().unwrap())
+    }
+
+    #[test]
+    fn a_link_is_served_in_the_turn_after_it_was_added() {
+        let mut table = table();
+        assert!(!table.is_any_due());
+        let (token, _far) = link(&mut table);
+        assert_eq!(table.take_due(), BTreeSet::from([token]));
+        assert!(!table.is_any_due());
+    }
+
+    #[test]
+    fn a_message_to_all_reaches_the_relays_that_have_introduced_themselves_except_one() {
+        let mut table = table();
+        let [first, second, third] = [(); 3].map(|()| link(&mut table));
+        for (token, site) in [(first.0, "a"), (second.0, "c")] {
+            table.get_mut(token).unwrap().introduce(site, 1);
+        }
+        table.send_to_all("river", &LinkMessage::Pong { number: 1 }, None);
+        table.send_to_all("canal", &NUMBERED, Some(first.0));
+        table.flush();
+        assert_eq!(next_message(&second.1), NUMBERED);
+        assert!(first.1.take(Lane::Control).is_none() && third.1.take(Lane::Control).is_none());
+    }
+
+    #[test]
+    fn an_end_that_waits_for_a_link_is_resumed_once() {
+        let mut table = table();
+        let (token, _far) = link(&mut table);
+        let [first, second] = [0, 1].map(|side| EndId { stream: 5, side });
+        let link = table.get_mut(token).unwrap();
+        [first, second].into_iter().for_each(|end| link.block(end));
+        link.unblock(second);
+        assert_eq!(table.take_unblocked(token), Ok(BTreeSet::from([first])));
+        assert_eq!(table.take_unblocked(token), Ok(BTreeSet::new()));
+    }
+
+    #[test]
+    fn a_link_that_the_other_relay_closes_is_closed_here() {
+        let mut table = table();
+        let (token, far) = link(&mut table);
+        drop(far);
+        await_that("the link is closed", || table.take_unblocked(token).is_err());
+    }
+
+    #[test]
+    fn a_link_that_is_removed_sends_what_was_put_on_it_and_releases_its_memory() {
+        let mut table = table();
+        let (token, far) = link(&mut table);
+        table.send(token, &NUMBERED);
+        let removed = table.remove(token);
+        assert_eq!(next_message(&far), NUMBERED);
+        assert_eq!((removed.map(|link| link.run().to_owned()).as_deref(), table.budget.spent()), (Some("canal"), 0));
+        assert!(!table.contains(token) && table.of_run("canal").is_empty());
+    }
+}
