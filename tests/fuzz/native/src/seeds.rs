@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use mto::link_frame::{self, Told};
+use mto::link_frame::{self, LinkMessage};
 use mto::routes::Announcement;
 use xmml_core::filters::Chain;
 use xmml_core::spec::FilterSpec;
@@ -82,9 +82,9 @@ fn path_seeds() -> Vec<Vec<u8>> {
 fn link_seed() -> Vec<u8> {
     let neighbours = BTreeMap::from([("b".to_owned(), 700), ("here".to_owned(), 20_000)]);
     let frames = [
-        link_frame::told(&Told::Hello { site: "a".into(), life: 7 }),
-        link_frame::told(&Told::Neighbours(Announcement { site: "a".into(), number: 3, neighbours })),
-        link_frame::told(&Told::Open {
+        link_frame::message(&LinkMessage::Hello { site: "a".into(), life: 7 }),
+        link_frame::message(&LinkMessage::Neighbours(Announcement { site: "a".into(), number: 3, neighbours })),
+        link_frame::message(&LinkMessage::Open {
             stream: 1,
             route: vec!["b".into(), "c".into()],
             name: "n".into(),
@@ -92,7 +92,7 @@ fn link_seed() -> Vec<u8> {
             from: "m".into(),
             traffic: xmml_wire::methods::TrafficKind::default(),
         }),
-        link_frame::told(&Told::Credit { stream: 1, bytes: 1 << 20 }),
+        link_frame::message(&LinkMessage::Credit { stream: 1, bytes: 1 << 20 }),
         link_frame::data(1, b"hello"),
         link_frame::finish(1),
     ];

@@ -9,7 +9,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::RawFd;
 use std::sync::OnceLock;
 
-use mto::link_frame::{self, LinkFrame, Told};
+use mto::link_frame::{self, LinkFrame, LinkMessage};
 use mto::routes::Topology;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
@@ -240,12 +240,13 @@ pub fn link_frames(bytes: &[u8]) {
         let (frame, behind) = behind.split_at(behind.len().min(u16::from_le_bytes(*length).into()));
         rest = behind;
         match link_frame::read(Buffer::copy_of(frame)) {
-            Ok(LinkFrame::Told(told)) => {
-                let again = link_frame::read(link_frame::told(&told).into()).expect("what was written can be read");
-                assert_eq!(again, LinkFrame::Told(told.clone()));
-                let Told::Neighbours(announcement) = told else { continue };
+            Ok(LinkFrame::Message(message)) => {
+                let again =
+                    link_frame::read(link_frame::message(&message).into()).expect("what was written can be read");
+                assert_eq!(again, LinkFrame::Message(message.clone()));
+                let LinkMessage::Neighbours(announcement) = message else { continue };
                 let site = announcement.site.clone();
-                if topology.hear(announcement).is_ok() {
+                if topology.on_announcement(announcement).is_ok() {
                     let _ = topology.route(&site);
                     let _ = topology.set_neighbours(BTreeMap::from([(site, frame.len() as u32 * 1000)]));
                 }
