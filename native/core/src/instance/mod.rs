@@ -9,6 +9,7 @@ mod join;
 mod leave;
 mod loans;
 mod methods;
+mod names;
 mod parts;
 mod ports;
 mod ranks;
@@ -34,7 +35,7 @@ use crate::runtime::state::{Position, State};
 use crate::runtime::wait::WaitFor;
 use crate::runtime::Runtime;
 use crate::sequence::Sequence;
-use crate::spec::{InstanceSpec, Kind, ScaleSpec};
+use crate::spec::{Direction, InstanceSpec, Kind, ScaleSpec};
 use crate::team::Team;
 
 use self::alone::Alone;
@@ -42,6 +43,7 @@ use self::callbacks::Callbacks;
 pub use self::callbacks::{Callback, Served};
 use self::clock::Clock;
 use self::loans::Loans;
+pub use self::names::PortNames;
 use self::ports::{Initial, Ports};
 pub use self::stamps::{NextStamp, Stamps};
 
@@ -215,6 +217,33 @@ impl Instance {
     /// Its name in the model.
     pub fn name(&self) -> &str {
         &self.spec.name
+    }
+
+    /// Looks an out port up once: returns its name as this instance keeps it. Every call that takes the name of a port takes this one, and
+    /// knows it by its address.
+    ///
+    /// # Errors
+    /// [`Error::PortUnknown`]; [`Error::PortDirection`] for an in port.
+    pub fn bind_out(&self, port: &str) -> Result<&str> {
+        self.ports.bind(port, Direction::Out)
+    }
+
+    /// [`Instance::bind_out`] of an in port.
+    ///
+    /// # Errors
+    /// [`Error::PortUnknown`]; [`Error::PortDirection`] for an out port.
+    pub fn bind_in(&self, port: &str) -> Result<&str> {
+        self.ports.bind(port, Direction::In)
+    }
+
+    /// The names of all ports as this instance keeps them, bound to nothing but it.
+    pub fn port_names(&self) -> &PortNames {
+        self.ports.names()
+    }
+
+    /// The number of a port among [`Instance::port_names`].
+    pub fn port_number(&self, port: &str) -> Option<usize> {
+        self.ports.number_of(port)
     }
 
     /// [`Instance::reuse`], as far as this process has to do with it.

@@ -8,6 +8,8 @@ use crate::runtime::state::State;
 use crate::sequence::Sequence;
 use crate::spec::{Direction, InstanceSpec, Kind, Operator, PortSpec};
 
+use super::names::PortNames;
+
 /// One declared port.
 #[derive(Clone, Debug)]
 pub struct Port {
@@ -74,10 +76,12 @@ pub struct Initial {
 #[derive(Clone, Debug)]
 pub struct Ports {
     instance: String,
-    /// In the order of their names.
-    sorted: Vec<Port>,
-    /// In the order of the model.
-    names: Vec<String>,
+    /// In the order of the model, by which they are numbered.
+    list: Vec<Port>,
+    /// Their names, for those who look a port up once.
+    names: PortNames,
+    /// Their numbers in the order of their names.
+    sorted: Vec<usize>,
 }
 
 /// Of so many ports each is looked at in turn, which is faster than a search.
@@ -88,10 +92,11 @@ impl Ports {
     pub fn new(spec: &InstanceSpec, state: &State) -> Ports {
         let mut ports = Ports {
             instance: spec.name.clone(),
-            sorted: spec.ports.iter().map(Port::declared).collect(),
-            names: spec.ports.iter().map(|port| port.name.clone()).collect(),
+            list: spec.ports.iter().map(Port::declared).collect(),
+            names: PortNames::new(spec.ports.iter().map(|port| &*port.name)),
+            sorted: (0..spec.ports.len()).collect(),
         };
-        ports.sorted.sort_by(|one, other| one.name.cmp(&other.name));
+        ports.sorted.sort_by_key(|number| &spec.ports[*number].name);
         for conduit in &spec.conduits {
             let sending = (state.conduits.sending_end(conduit.id), &conduit.sender_port, conduit.receiver_copy);
             let receiving = (state.conduits.receiving_end(conduit.id), &conduit.receiver_port, conduit.sender_copy);
@@ -106,25 +111,46 @@ impl Ports {
         ports
     }
 
-    #[inline]
-    fn place_of(&self, name: &str) -> Option<usize> {
-        if self.sorted.len() <= FEW {
-            return self.sorted.iter().position(|port| port.name == name);
+    /// The number of the port of this name: a bound one is known by its address, without a comparison of texts.
+    #[inline(always)]
+    pub fn number_of(&self, name: &str) -> Option<usize> {
+        if let Some(number) = self.names.number_of(name) {
+            return Some(number);
         }
-        self.sorted.binary_search_by(|port| port.name.as_str().cmp(name)).ok()
+        if self.list.len() <= FEW {
+            return self.list.iter().position(|port| port.name == name);
+        }
+        let found = self.sorted.binary_search_by(|number| self.list[*number].name.as_str().cmp(name));
+        found.ok().map(|place| self.sorted[place])
     }
 
     fn find_mut(&mut self, name: &str) -> Option<&mut Port> {
-        self.place_of(name).map(|place| &mut self.sorted[place])
+        self.number_of(name).map(|number| &mut self.list[number])
+    }
+
+    /// The names of all ports.
+    pub fn names(&self) -> &PortNames {
+        &self.names
+    }
+
+    fn number_or_error(&self, name: &str) -> Result<usize> {
+        self.number_of(name).ok_or_else(|| Error::PortUnknown {
+            instance: self.instance.clone(),
+            port: name.to_owned(),
+            known: self.list.iter().map(|port| port.name.clone()).collect(),
+        })
     }
 
     /// The port of this name.
     pub fn get(&self, name: &str) -> Result<&Port> {
-        self.place_of(name).map(|place| &self.sorted[place]).ok_or_else(|| Error::PortUnknown {
-            instance: self.instance.clone(),
-            port: name.to_owned(),
-            known: self.names.clone(),
-        })
+        self.number_or_error(name).map(|number| &self.list[number])
+    }
+
+    /// The name of a port of this direction, as it lies here.
+    pub fn bind(&self, name: &str, direction: Direction) -> Result<&str> {
+        let number = self.number_or_error(name)?;
+        self.directed(name, direction)?;
+        Ok(self.names.get(number))
     }
 
     /// The port of this name, to send on.
@@ -176,7 +202,7 @@ impl Ports {
 
     /// Notes where the ports stand in the order of operators, so that no call need look for that.
     pub fn take_places(&mut self, sequence: &Sequence) {
-        self.sorted.iter_mut().for_each(|port| port.place = sequence.place(&port.name));
+        self.list.iter_mut().for_each(|port| port.place = sequence.place(&port.name));
     }
 
     /// Takes over from rank 0 which ports are coupled there only.
@@ -219,7 +245,7 @@ impl Ports {
 
     fn awaited(&self, kind: Kind) -> Vec<(bool, usize)> {
         let mut ends: Vec<(bool, usize)> = self
-            .sorted
+            .list
             .iter()
             .filter(|port| port.direction == Direction::In)
             .filter(|port| match kind {
@@ -231,5 +257,49 @@ impl Ports {
             .collect();
         ends.sort_unstable();
         ends
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::instance::Instance;
+
+    /// With an in port and so many out ports, in no order of their names.
+    fn cell(out: usize) -> Instance {
+        let mut spec = InstanceSpec::new("cell");
+        spec.add_port("in", "S").unwrap();
+        (0..out).rev().for_each(|number| spec.add_port(&format!("out{number}"), "Oi").unwrap());
+        Instance::alone(spec, BTreeMap::new()).unwrap()
+    }
+
+    #[test]
+    fn a_port_is_found_by_its_name_and_by_its_bound_name() {
+        for count in [2, FEW, 3 * FEW] {
+            let me = cell(count);
+            for number in 0..count {
+                let name = format!("out{number}");
+                let bound = me.bind_out(&name).unwrap();
+                assert_eq!(bound, name);
+                assert_eq!(me.port_number(&name), Some(count - number));
+                assert_eq!(me.port_number(bound), Some(count - number));
+                assert!(std::ptr::eq(me.bind_out(bound).unwrap(), bound));
+            }
+            assert_eq!((me.bind_in("in").unwrap(), me.port_number("in")), ("in", Some(0)));
+            assert_eq!(me.port_number("out"), None);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_bound_is_the_error_of_a_call() {
+        let me = cell(2);
+        let unknown = me.skip("output").unwrap_err().to_string();
+        assert_eq!(me.bind_out("output").unwrap_err().to_string(), unknown);
+        assert_eq!(me.bind_in("output").unwrap_err().to_string(), unknown);
+        assert_eq!(me.bind_out("in").unwrap_err().to_string(), me.skip("in").unwrap_err().to_string());
+        let sends = me.receive("out0", None, None).unwrap_err().to_string();
+        assert_eq!(me.bind_in("out0").unwrap_err().to_string(), sends);
     }
 }
