@@ -142,7 +142,7 @@ const char *xmml_param_name(const xmml_instance *me, size_t i);
 
 /* ------------------------------------------------------------------------------------------------------------ ports */
 
-/* A port that the model declares. Its texts live as long as the instance. */
+/* A port that the model declares. Its texts live as long as the instance; its name is bound (see xmml_bind_out). */
 typedef struct xmml_port {
     const char *name;
     const char *operator_name; /* "finit", "Oi", "S", "B" or "Of"; empty on mappers and terminals */
@@ -152,6 +152,12 @@ typedef struct xmml_port {
 /* How many ports the model declares, and number i in its order; XMML_DONE if there are not so many. */
 size_t xmml_port_count(const xmml_instance *me);
 xmml_status xmml_port_at(const xmml_instance *me, size_t i, xmml_port *port);
+
+/* Looks a port up once: a name that is misspelt, or of the other direction, is an error here. *bound is the name as the instance keeps it,
+   until it leaves or is freed. Every call of this instance that takes a port takes it, and knows it by its address: nothing of the text is
+   read or compared. */
+xmml_status xmml_bind_out(const xmml_instance *me, const char *port, const char **bound);
+xmml_status xmml_bind_in(const xmml_instance *me, const char *port, const char **bound);
 
 /* Whether the port is coupled in this model: 1 or 0. One that brings the state of the previous run is not, during the first. */
 xmml_status xmml_connected(const xmml_instance *me, const char *port, int *yes);
@@ -457,6 +463,8 @@ void xmml_at(const char *file, int line);
 #define xmml_param_text(...) (xmml_at(__FILE__, __LINE__), xmml_param_text(__VA_ARGS__))
 #define xmml_scale_of(...) (xmml_at(__FILE__, __LINE__), xmml_scale_of(__VA_ARGS__))
 #define xmml_port_at(...) (xmml_at(__FILE__, __LINE__), xmml_port_at(__VA_ARGS__))
+#define xmml_bind_out(...) (xmml_at(__FILE__, __LINE__), xmml_bind_out(__VA_ARGS__))
+#define xmml_bind_in(...) (xmml_at(__FILE__, __LINE__), xmml_bind_in(__VA_ARGS__))
 #define xmml_connected(...) (xmml_at(__FILE__, __LINE__), xmml_connected(__VA_ARGS__))
 #define xmml_copies(...) (xmml_at(__FILE__, __LINE__), xmml_copies(__VA_ARGS__))
 #define xmml_methods(...) (xmml_at(__FILE__, __LINE__), xmml_methods(__VA_ARGS__))

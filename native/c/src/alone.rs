@@ -8,7 +8,7 @@ use xmml_core::spec::InstanceSpec;
 use xmml_wire::message::Message;
 
 use crate::argument::{object, place_for_object, text, Out, Text};
-use crate::instance::Member;
+use crate::instance::{member_and_port, Member};
 use crate::message::CMessage;
 use crate::status::{free, guard, guard_pointer, Failure, Status};
 use crate::value::Value;
@@ -91,7 +91,7 @@ pub extern "C" fn xmml_alone_free(alone: Option<Box<Alone>>) {
 pub extern "C" fn xmml_output(me: Option<&Member>, port: Text, i: usize, message: Out<*mut CMessage>) -> c_int {
     guard(|| {
         let out = place_for_object(message, "message")?;
-        let (me, port) = (object(me, "me")?, text(port, "port")?);
+        let (me, port) = member_and_port(me, port)?;
         let sent = me.core.outputs().remove(port).unwrap_or_default();
         let count = sent.len();
         match sent.into_iter().nth(i) {

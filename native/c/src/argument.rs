@@ -23,6 +23,11 @@ pub struct Text<'a>(*const c_char, PhantomData<&'a c_char>);
 impl Text<'_> {
     /// No text.
     pub const NULL: Text<'static> = Text(std::ptr::null(), PhantomData);
+
+    /// Where it begins.
+    pub fn address(self) -> *const c_char {
+        self.0
+    }
 }
 
 /// A text that must not be null.
@@ -97,7 +102,8 @@ impl<T> Place<'_, T> {
         self.write(value);
     }
 
-    fn write(&self, value: T) {
+    /// Writes what is to stand there until the result does.
+    pub fn write(&self, value: T) {
         // SAFETY: not null, and xmml.h says which type of variable it is.
         unsafe { self.0 .0.write(value) }
     }

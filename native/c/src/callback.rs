@@ -6,8 +6,8 @@ use std::time::Duration;
 use xmml_core::instance::{Callback, Served};
 use xmml_wire::message::Message;
 
-use crate::argument::{object, text, Text};
-use crate::instance::Member;
+use crate::argument::{object, Text};
+use crate::instance::{member_and_port, Member};
 use crate::message::CMessage;
 use crate::status::{guard, Failure, Result, Status};
 
@@ -28,7 +28,7 @@ pub extern "C" fn xmml_on_message(
     context: *mut c_void,
 ) -> c_int {
     guard(|| {
-        let (me, port) = (object(me, "me")?, text(port, "port")?);
+        let (me, port) = member_and_port(me, port)?;
         let place = me.place(port);
         let callback = callback.map(|function| {
             let called = Called { function, context };

@@ -18,7 +18,7 @@ pub struct CPort {
 
 #[no_mangle]
 pub extern "C" fn xmml_port_count(me: Option<&Member>) -> usize {
-    guard_or(0, || Ok(object(me, "me")?.port_names.len()))
+    guard_or(0, || Ok(object(me, "me")?.core.spec().ports.len()))
 }
 
 #[no_mangle]
@@ -26,8 +26,8 @@ pub extern "C" fn xmml_port_at(me: Option<&Member>, i: usize, port: Out<CPort>) 
     guard(|| {
         let port = place(port, "port")?;
         let me = object(me, "me")?;
-        let (Some(name), Some(spec)) = (me.port_names.get(i), me.core.spec().ports.get(i)) else {
-            let problem = format!("{}: there are {} ports", me.name, me.port_names.len());
+        let Some(spec) = me.core.spec().ports.get(i) else {
+            let problem = format!("{}: there are {} ports", me.name, me.core.spec().ports.len());
             return Err(Failure::new(Status::Done, problem));
         };
         let operator = match spec.operator {
@@ -39,7 +39,7 @@ pub extern "C" fn xmml_port_at(me: Option<&Member>, i: usize, port: Out<CPort>) 
             Some(Operator::Of) => c"Of",
         };
         let is_out = (spec.direction == Direction::Out).into();
-        port.set(CPort { name: name.as_ptr(), operator: operator.as_ptr(), is_out });
+        port.set(CPort { name: me.bound(&spec.name).as_ptr(), operator: operator.as_ptr(), is_out });
         Ok(())
     })
 }

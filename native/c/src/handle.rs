@@ -6,8 +6,8 @@ use std::ffi::{c_char, c_int};
 use xmml_core::handle::Handle;
 use xmml_wire::methods::names_in;
 
-use crate::argument::{object, optional_text, place, place_for_object, text, wanted, Out, Text};
-use crate::instance::Member;
+use crate::argument::{object, optional_text, place, place_for_object, wanted, Out, Text};
+use crate::instance::{member_and_port, Member};
 use crate::status::{guard, Failure, Result};
 use crate::text::CText;
 use crate::value::Value;
@@ -23,7 +23,8 @@ pub extern "C" fn xmml_handle(
     guard(|| {
         let handle = place_for_object(handle, "handle")?;
         let names = names_in(optional_text(methods, "methods")?.unwrap_or_default())?;
-        let bytes = object(me, "me")?.core.handle(text(port, "port")?, holders, &names)?;
+        let (me, port) = member_and_port(me, port)?;
+        let bytes = me.core.handle(port, holders, &names)?;
         handle.give(Value::Bytes(bytes.into()));
         Ok(())
     })
@@ -32,7 +33,8 @@ pub extern "C" fn xmml_handle(
 #[no_mangle]
 pub extern "C" fn xmml_open(me: Option<&Member>, port: Text, handle: Option<&Value>, number: Out<u32>) -> c_int {
     guard(|| {
-        let opened = object(me, "me")?.core.open(text(port, "port")?, bytes_of(handle)?)?;
+        let (me, port) = member_and_port(me, port)?;
+        let opened = me.core.open(port, bytes_of(handle)?)?;
         if let Some(number) = wanted(number) {
             number.set(opened);
         }
@@ -42,12 +44,17 @@ pub extern "C" fn xmml_open(me: Option<&Member>, port: Text, handle: Option<&Val
 
 #[no_mangle]
 pub extern "C" fn xmml_close(me: Option<&Member>, port: Text) -> c_int {
-    guard(|| object(me, "me")?.core.close(text(port, "port")?, None).map_err(Failure::from))
+    guard(|| close(me, port, None))
 }
 
 #[no_mangle]
 pub extern "C" fn xmml_close_number(me: Option<&Member>, port: Text, number: u32) -> c_int {
-    guard(|| object(me, "me")?.core.close(text(port, "port")?, Some(number)).map_err(Failure::from))
+    guard(|| close(me, port, Some(number)))
+}
+
+fn close(me: Option<&Member>, port: Text, number: Option<u32>) -> Result<()> {
+    let (me, port) = member_and_port(me, port)?;
+    me.core.close(port, number).map_err(Failure::from)
 }
 
 #[no_mangle]

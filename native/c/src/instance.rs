@@ -2,11 +2,12 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, CStr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use xmml_core::instance::{Instance, JoinOptions};
+use xmml_wire::error;
 use xmml_wire::methods::names_in;
 
 use crate::argument::{object, optional_text, place, place_for_object, text, Out, Text};
@@ -18,14 +19,12 @@ pub struct Member {
     pub core: Instance,
     /// The name again.
     pub name: Arc<str>,
-    /// Each port of the model, and how messages there name it: `instance.port`.
-    places: Vec<(Box<str>, Arc<str>)>,
+    /// How messages on each port of the model name it, by the number of the port: `instance.port`.
+    places: Vec<Arc<str>>,
     /// Parameters as text.
     pub params: BTreeMap<String, CText>,
     /// Their names.
     pub param_names: Vec<CText>,
-    /// Names of the ports, in the order of the model.
-    pub port_names: Vec<CText>,
     c_name: CText,
 }
 
@@ -34,26 +33,33 @@ impl Member {
     pub fn new(core: Instance) -> Member {
         let params = core.spec().params.iter().map(|(name, text)| (name.clone(), text.as_str().into())).collect();
         let param_names = core.spec().params.keys().map(|name| name.as_str().into()).collect();
-        let port_names = core.spec().ports.iter().map(|port| port.name.as_str().into()).collect();
         let place = |port: &str| format!("{}.{port}", core.name()).into();
-        let places = core.spec().ports.iter().map(|port| (port.name.as_str().into(), place(&port.name))).collect();
-        Member {
-            name: core.name().into(),
-            places,
-            c_name: core.model_name().into(),
-            params,
-            param_names,
-            port_names,
-            core,
-        }
+        let places = core.port_names().iter().map(place).collect();
+        Member { name: core.name().into(), places, c_name: core.model_name().into(), params, param_names, core }
     }
 }
 
+/// An instance, and the port of it that C names. A bound one is known by the address of its name: nothing of it is read.
+#[inline]
+pub fn member_and_port<'a>(me: Option<&'a Member>, port: Text<'a>) -> Result<(&'a Member, &'a str)> {
+    let me = object(me, "me")?;
+    let port = match me.core.port_names().at(port.address()) {
+        Some(bound) => bound,
+        None => text(port, "port")?,
+    };
+    Ok((me, port))
+}
+
 impl Member {
+    /// The name of a port as C keeps it when it has bound the port.
+    pub fn bound(&self, port: &str) -> &CStr {
+        self.core.port_number(port).map_or(c"", |number| self.core.port_names().c_text(number))
+    }
+
     /// How messages on a port name it.
     pub fn place(&self, port: &str) -> Arc<str> {
-        match self.places.iter().find(|(name, _)| **name == *port) {
-            Some((_, place)) => place.clone(),
+        match self.core.port_number(port).and_then(|number| self.places.get(number)) {
+            Some(place) => place.clone(),
             None => format!("{}.{port}", self.name).into(), // as `port[3]`, of an instance that is alone
         }
     }
@@ -228,9 +234,34 @@ pub extern "C" fn xmml_scale_of(me: Option<&Member>, name: Text, scale: Out<CSca
 }
 
 #[no_mangle]
+pub extern "C" fn xmml_bind_out(me: Option<&Member>, port: Text, bound: Out<*const c_char>) -> c_int {
+    guard(|| bind(me, port, bound, Instance::bind_out))
+}
+
+#[no_mangle]
+pub extern "C" fn xmml_bind_in(me: Option<&Member>, port: Text, bound: Out<*const c_char>) -> c_int {
+    guard(|| bind(me, port, bound, Instance::bind_in))
+}
+
+fn bind(
+    me: Option<&Member>,
+    port: Text,
+    bound: Out<*const c_char>,
+    look_up: for<'a> fn(&'a Instance, &str) -> error::Result<&'a str>,
+) -> Result<()> {
+    let bound = place(bound, "bound")?;
+    bound.write(std::ptr::null());
+    let (me, port) = member_and_port(me, port)?;
+    bound.set(me.bound(look_up(&me.core, port)?).as_ptr());
+    Ok(())
+}
+
+#[no_mangle]
 pub extern "C" fn xmml_connected(me: Option<&Member>, port: Text, yes: Out<c_int>) -> c_int {
     guard(|| {
-        place(yes, "yes")?.set(object(me, "me")?.core.connected(text(port, "port")?)?.into());
+        let yes = place(yes, "yes")?;
+        let (me, port) = member_and_port(me, port)?;
+        yes.set(me.core.connected(port)?.into());
         Ok(())
     })
 }
@@ -238,14 +269,19 @@ pub extern "C" fn xmml_connected(me: Option<&Member>, port: Text, yes: Out<c_int
 #[no_mangle]
 pub extern "C" fn xmml_copies(me: Option<&Member>, port: Text, copies: Out<u32>) -> c_int {
     guard(|| {
-        place(copies, "copies")?.set(object(me, "me")?.core.copies(text(port, "port")?)?);
+        let copies = place(copies, "copies")?;
+        let (me, port) = member_and_port(me, port)?;
+        copies.set(me.core.copies(port)?);
         Ok(())
     })
 }
 
 #[no_mangle]
 pub extern "C" fn xmml_skip(me: Option<&Member>, port: Text) -> c_int {
-    guard(|| object(me, "me")?.core.skip(text(port, "port")?).map_err(Failure::from))
+    guard(|| {
+        let (me, port) = member_and_port(me, port)?;
+        me.core.skip(port).map_err(Failure::from)
+    })
 }
 
 thread_local! {
@@ -256,8 +292,8 @@ thread_local! {
 pub extern "C" fn xmml_methods(me: Option<&Member>, port: Text, out: Out<*const c_char>) -> c_int {
     guard(|| {
         let out = place(out, "text")?;
-        let lines: Vec<String> =
-            object(me, "me")?.core.methods(text(port, "port")?)?.iter().map(ToString::to_string).collect();
+        let (me, port) = member_and_port(me, port)?;
+        let lines: Vec<String> = me.core.methods(port)?.iter().map(ToString::to_string).collect();
         let pointer = METHODS.try_with(|methods| {
             *methods.borrow_mut() = CText::from(lines.join("\n"));
             methods.borrow().as_ptr()
@@ -271,6 +307,7 @@ pub extern "C" fn xmml_methods(me: Option<&Member>, port: Text, out: Out<*const 
 pub extern "C" fn xmml_set_methods(me: Option<&Member>, port: Text, methods: Text) -> c_int {
     guard(|| {
         let names = names_in(optional_text(methods, "methods")?.unwrap_or_default())?;
-        object(me, "me")?.core.set_methods(text(port, "port")?, &names).map_err(Failure::from)
+        let (me, port) = member_and_port(me, port)?;
+        me.core.set_methods(port, &names).map_err(Failure::from)
     })
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use xmml_core::instance::Received;
 use xmml_wire::error::Error;
 
-use crate::argument::{object, place, place_for_object, text, Out, Text};
-use crate::instance::Member;
+use crate::argument::{place, place_for_object, Out, Text};
+use crate::instance::{member_and_port, Member};
 use crate::message::CMessage;
 use crate::status::{guard, Failure, Result, Status};
 
@@ -30,7 +30,7 @@ fn receive(
     out: Out<*mut CMessage>,
 ) -> Result<()> {
     let out = place_for_object(out, "message")?;
-    let (me, port) = (object(me, "me")?, text(port, "port")?);
+    let (me, port) = member_and_port(me, port)?;
     let timeout = match patience {
         Patience::Insists | Patience::OrEnd => None,
         Patience::Seconds(seconds) => Some(Duration::try_from_secs_f64(seconds).map_err(|_| {
@@ -122,7 +122,7 @@ pub extern "C" fn xmml_has_message_of(me: Option<&Member>, port: Text, of: u32, 
 
 fn has_message(me: Option<&Member>, port: Text, of: Option<u32>, yes: Out<c_int>) -> Result<()> {
     let yes = place(yes, "yes")?;
-    let (me, port) = (object(me, "me")?, text(port, "port")?);
+    let (me, port) = member_and_port(me, port)?;
     yes.set(me.core.has_message(port, of)?.into());
     Ok(())
 }

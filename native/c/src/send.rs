@@ -6,7 +6,7 @@ use xmml_core::instance::{NextStamp, Sent, Stamps};
 use xmml_wire::data::{Data, Order};
 
 use crate::argument::{object, text, Elements, Text};
-use crate::instance::Member;
+use crate::instance::{member_and_port, Member};
 use crate::status::{guard, Failure, Result, Status};
 use crate::value::Value;
 use crate::value_api::{bytes_from_c, lent_array_from_c};
@@ -49,7 +49,7 @@ impl<'a> Address<'a> {
     }
 
     fn send(self, data: impl FnOnce() -> Result<Data>) -> Result<()> {
-        let (me, port) = (object(self.me, "me")?, text(self.port, "port")?);
+        let (me, port) = member_and_port(self.me, self.port)?;
         let timestamp = match self.timestamp {
             DEFAULT_TIME => None,
             time if time.is_finite() => Some(time),

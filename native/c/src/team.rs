@@ -7,7 +7,7 @@ use xmml_core::team::Team;
 use xmml_wire::data::{Array, Data};
 
 use crate::argument::{elements, object, place, place_for_object, text, Elements, Out, Text};
-use crate::instance::{known_language, show_lines_at_once, Member};
+use crate::instance::{known_language, member_and_port, show_lines_at_once, Member};
 use crate::status::{guard, guard_or, Failure, Result, Status};
 use crate::value::Value;
 use crate::value_api::{lent_array_from_c, order_from_c};
@@ -160,7 +160,7 @@ pub extern "C" fn xmml_block_of(
 ) -> c_int {
     guard(|| {
         let out = place(block, "block")?;
-        let (me, port) = (object(me, "me")?, text(port, "port")?);
+        let (me, port) = member_and_port(me, port)?;
         let (own, whole) = me.core.block(port, whole(rank, shape)?.as_deref())?;
         if whole.len() > BLOCK_RANK {
             let problem =
@@ -193,12 +193,12 @@ fn told(sent: Sent, me: &Member, port: &str) -> Result<()> {
 }
 
 fn send_block(me: Option<&Member>, port: Text, data: Data, shape: Option<Vec<u64>>) -> Result<()> {
-    let (me, port) = (object(me, "me")?, text(port, "port")?);
+    let (me, port) = member_and_port(me, port)?;
     told(me.core.send_block(port, None, data, shape.as_deref(), Stamps::default())?, me, port)
 }
 
 fn send_gathered(me: Option<&Member>, port: Text, data: Data, decomposition: Text) -> Result<()> {
-    let (me, port) = (object(me, "me")?, text(port, "port")?);
+    let (me, port) = member_and_port(me, port)?;
     let decomposition = me.core.decomposition(text(decomposition, "decomposition")?)?;
     let block = array_of(data)?;
     told(me.core.send_gathered(port, None, block, &decomposition, Stamps::default())?, me, port)

@@ -31,6 +31,7 @@
 #include "xmml/data.hpp"
 #include "xmml/error.hpp"
 #include "xmml/instance.hpp"
+#include "xmml/port.hpp"
 #include "xmml/submodel.hpp"
 
 #endif

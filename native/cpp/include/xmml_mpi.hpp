@@ -40,6 +40,9 @@ struct Block {
     }
 };
 
+class InPort;
+class OutPort;
+
 // The membership of all ranks of a communicator.
 class Instance : public xmml::Instance {
 public:
@@ -50,6 +53,10 @@ public:
 
     std::uint32_t rank() const noexcept { return xmml_rank(get()); }
     std::uint32_t ranks() const noexcept { return xmml_ranks(get()); }
+
+    // Ports that are looked up once, as those of xmml::Instance.
+    OutPort out(Name port, Site site = Site::here());
+    InPort in(Name port, Site site = Site::here());
 
     // The block of this rank in the array of a port: of the last message there, or as the spacescales of the model give it.
     Block block(Name port, Site site = Site::here()) const { return block(port, {}, site); }
@@ -92,6 +99,45 @@ private:
         return me;
     }
 };
+
+// An out port that was looked up once, with the calls for blocks.
+class OutPort : public xmml::OutPort {
+public:
+    Block block(Site site = Site::here()) const { return ranks_->block(name_, site); }
+    Block block(const std::vector<std::size_t>& shape, Site site = Site::here()) const {
+        return ranks_->block(name_, shape, site);
+    }
+    bool send_block(const Sendable& block, const std::vector<std::size_t>& shape, Site site = Site::here()) const {
+        return ranks_->send_block(name_, block, shape, site);
+    }
+    bool send_gathered(const Sendable& block, Name decomposition, Site site = Site::here()) const {
+        return ranks_->send_gathered(name_, block, decomposition, site);
+    }
+
+private:
+    friend class Instance;
+    OutPort(Instance& me, const xmml::OutPort& port) noexcept : xmml::OutPort(port), ranks_(&me) {}
+
+    Instance* ranks_;
+};
+
+// An in port that was looked up once, with the calls for blocks.
+class InPort : public xmml::InPort {
+public:
+    Block block(Site site = Site::here()) const { return ranks_->block(name_, site); }
+    Block block(const std::vector<std::size_t>& shape, Site site = Site::here()) const {
+        return ranks_->block(name_, shape, site);
+    }
+
+private:
+    friend class Instance;
+    InPort(Instance& me, const xmml::InPort& port) noexcept : xmml::InPort(port), ranks_(&me) {}
+
+    Instance* ranks_;
+};
+
+inline OutPort Instance::out(Name port, Site site) { return {*this, xmml::Instance::out(port, site)}; }
+inline InPort Instance::in(Name port, Site site) { return {*this, xmml::Instance::in(port, site)}; }
 
 }  // namespace mpi
 }  // namespace xmml

@@ -1,4 +1,4 @@
-"""The C and the C++ API: each behaviour of values, of an instance by itself, and of spans; as it is, and watched."""
+"""The C and the C++ API: each behaviour of values, an instance by itself, bound ports, spans; as it is, and watched."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from compiled import SANITIZED, behaviours, compiled, run
 
 HERE = Path(__file__).parent
-C = (HERE / "values.c", HERE / "alone.c")
-CPP = tuple(HERE.parent / "native_cpp" / name for name in ("values.cpp", "alone.cpp", "spans.cpp"))
+C = tuple(HERE / name for name in ("values.c", "alone.c", "ports.c"))
+CPP = tuple(HERE.parent / "native_cpp" / name for name in ("values.cpp", "alone.cpp", "ports.cpp", "spans.cpp"))
 
 
 def options(source: Path) -> list[str]:

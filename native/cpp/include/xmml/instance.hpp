@@ -122,7 +122,9 @@ struct Port {
     bool is_out;                // whether it sends
 };
 
+class InPort;
 class Messages;
+class OutPort;
 
 // A program's membership of a run.
 class Instance {
@@ -251,6 +253,11 @@ public:
         return ports;
     }
 
+    // Looks a port up once: one that is misspelt, or of the other direction, is a PortError here. OutPort and InPort have the calls below
+    // that such a port is for, without the name.
+    OutPort out(Name port, Site site = Site::here());
+    InPort in(Name port, Site site = Site::here());
+
     // Whether the port is coupled in this model (one that brings the state of the previous run is not, during the first); how many
     // copies are at its other end; how its conduits travel.
     bool connected(Name port, Site site = Site::here()) {
@@ -319,7 +326,7 @@ public:
         return Message(message);
     }
     // Every message until the sender ends: for (const xmml::Message& message : me.messages("port")).
-    Messages messages(std::string port, Site site = Site::here());
+    Messages messages(Name port, Site site = Site::here());
     // From one copy of a multiplied sender.
     Message receive_of(Name port, std::uint32_t of, Site site = Site::here()) {
         xmml_message* message = nullptr;
@@ -430,6 +437,14 @@ public:
 protected:
     explicit Instance(xmml_instance* me) noexcept : me_(me) {}
 
+    // The name of a port as the instance keeps it.
+    template <class Bind>
+    const char* bound(Bind bind, Name port, const Site& site) {
+        const char* name = nullptr;
+        call(site, bind, me_, port.c_str(), &name);
+        return name;
+    }
+
 private:
     friend class Alone;
 
@@ -488,47 +503,6 @@ private:
     int exceptions_ = std::uncaught_exceptions();
     std::unique_ptr<Kept> kept_ = std::make_unique<Kept>();
 };
-
-// The messages of a port until its sender ends.
-class Messages {
-public:
-    struct End {};
-
-    class Iterator {
-    public:
-        using iterator_category = std::input_iterator_tag;
-        using value_type = Message;
-        using difference_type = std::ptrdiff_t;
-        using pointer = const Message*;
-        using reference = const Message&;
-
-        explicit Iterator(const Messages& messages) : messages_(&messages) { ++*this; }
-        const Message& operator*() const noexcept { return *message_; }
-        const Message* operator->() const noexcept { return &*message_; }
-        Iterator& operator++() {
-            message_.reset();  // its memory may serve the next one
-            message_ = messages_->me_->receive_or_end(messages_->port_, messages_->site_);
-            return *this;
-        }
-        bool operator!=(End) const noexcept { return message_.has_value(); }
-        bool operator==(End) const noexcept { return !message_.has_value(); }
-
-    private:
-        const Messages* messages_;
-        std::optional<Message> message_;
-    };
-
-    Messages(Instance& me, std::string port, Site site) : me_(&me), port_(std::move(port)), site_(site) {}
-    Iterator begin() const { return Iterator(*this); }
-    End end() const noexcept { return {}; }
-
-private:
-    Instance* me_;
-    std::string port_;
-    Site site_;
-};
-
-inline Messages Instance::messages(std::string port, Site site) { return {*this, std::move(port), site}; }
 
 }  // namespace xmml
 
