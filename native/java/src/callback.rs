@@ -1,4 +1,4 @@
-//! Callbacks on arrival: a method of `org.xmml.Instance` is called, which knows what the program wants done.
+//! Callbacks on arrival: a method of `org.xmml.InPort` is called, which knows what the program wants done.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use xmml_wire::message::Message;
 
 use crate::failure::guard;
 use crate::instance::Member;
-use crate::object::{give, text, Address};
+use crate::object::{give, Address};
 
 /// No `owner`: no longer.
 #[no_mangle]
@@ -18,31 +18,30 @@ pub extern "system" fn Java_org_xmml_Native_onMessage(
     mut env: JNIEnv,
     _: JClass,
     me: Address<Member>,
-    port: JString,
+    port: jint,
     owner: JObject,
 ) {
     guard(&mut env, |env| {
-        let port = text(env, &port)?;
+        let me = me.get()?;
         let callback = match owner.is_null() {
             true => None,
             false => {
-                let (machine, owner, own_port) = (env.get_java_vm()?, env.new_global_ref(&owner)?, port.clone());
-                Some(Box::new(move |message| arrived(&machine, &owner, &own_port, message)) as Callback)
+                let (machine, owner) = (env.get_java_vm()?, env.new_global_ref(&owner)?);
+                Some(Box::new(move |message| arrived(&machine, &owner, message)) as Callback)
             }
         };
-        Ok(me.get()?.core.on_message(&port, callback)?)
+        Ok(me.core.on_message(me.port(port), callback)?)
     });
 }
 
 /// Only threads of Java wait, so the one that calls is attached. An exception of the callback stays pending: whoever waited lets it out.
-fn arrived(machine: &JavaVM, owner: &GlobalRef, port: &str, message: Message) -> Result<(), String> {
+fn arrived(machine: &JavaVM, owner: &GlobalRef, message: Message) -> Result<(), String> {
     let mut env = machine.get_env().map_err(|error| error.to_string())?;
     let called = env.with_local_frame(8, |env| -> jni::errors::Result<()> {
-        let port = env.new_string(port)?;
         let (timestamp, next) = (message.timestamp, message.next_timestamp.unwrap_or(f64::INFINITY));
         let data = give(message.data.guarded());
-        let arguments = [JValue::Object(&port), JValue::Long(data), JValue::Double(timestamp), JValue::Double(next)];
-        env.call_method(owner, "arrived", "(Ljava/lang/String;JDD)V", &arguments).map(|_| ())
+        let arguments = [JValue::Long(data), JValue::Double(timestamp), JValue::Double(next)];
+        env.call_method(owner, "arrived", "(JDD)V", &arguments).map(|_| ())
     });
     match called {
         Ok(()) => Ok(()),

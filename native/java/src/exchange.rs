@@ -31,22 +31,22 @@ pub extern "system" fn Java_org_xmml_Native_send(
     mut env: JNIEnv,
     _: JClass,
     me: Address<Member>,
-    port: JString,
+    port: jint,
     to: jint,
     data: Address<Data>,
     timestamp: jdouble,
     next_timestamp: jdouble,
 ) -> jboolean {
-    guard(&mut env, |env| {
-        let port = text(env, &port)?;
-        let (me, data) = (me.get()?, data.get()?);
+    guard(&mut env, |_| {
+        let me = me.get()?;
+        let data = data.get()?;
         let timestamp = (!timestamp.is_nan()).then_some(timestamp);
         let next = match next_timestamp {
             next if next.is_nan() => NextStamp::OfLoop,
             f64::INFINITY => NextStamp::Nothing,
             next => NextStamp::At(next),
         };
-        let sent = me.core.send(&port, copy(to), data.clone(), Stamps { timestamp, next })?;
+        let sent = me.core.send(me.port(port), copy(to), data.clone(), Stamps { timestamp, next })?;
         Ok((sent != Sent::ReceiverGone).into())
     })
 }
@@ -57,16 +57,16 @@ pub extern "system" fn Java_org_xmml_Native_receive(
     mut env: JNIEnv,
     _: JClass,
     me: Address<Member>,
-    port: JString,
+    port: jint,
     of: jint,
     timeout_s: jdouble,
     stamps: JDoubleArray,
 ) -> jlong {
     guard(&mut env, |env| {
-        let port = text(env, &port)?;
+        let me = me.get()?;
         // Beyond what a duration holds it is forever.
         let timeout = Duration::try_from_secs_f64(timeout_s).ok();
-        match me.get()?.core.receive(&port, copy(of), timeout)? {
+        match me.core.receive(me.port(port), copy(of), timeout)? {
             Received::Message(message) => taken(env, message, &stamps),
             Received::Ended => Ok(ENDED),
             Received::TimedOut => Ok(TIMED_OUT),
@@ -87,18 +87,19 @@ pub extern "system" fn Java_org_xmml_Native_throwWithout(
     mut env: JNIEnv,
     _: JClass,
     me: Address<Member>,
-    port: JString,
+    port: jint,
     of: jint,
     outcome: jlong,
     timeout_s: jdouble,
 ) {
-    guard(&mut env, |env| -> Result<()> {
-        let port = text(env, &port)?;
-        let core = &me.get()?.core;
+    guard(&mut env, |_| -> Result<()> {
+        let me = me.get()?;
+        let port = me.port(port);
+        let core = &me.core;
         Err(Failure::from(match outcome {
-            ENDED => core.ended_error(&port, copy(of)),
-            TIMED_OUT => Error::TimedOut { instance: core.name().into(), port, seconds: timeout_s },
-            _ => core.no_message_error(&port),
+            ENDED => core.ended_error(port, copy(of)),
+            TIMED_OUT => Error::TimedOut { instance: core.name().into(), port: port.into(), seconds: timeout_s },
+            _ => core.no_message_error(port),
         }))
     });
 }
@@ -108,12 +109,12 @@ pub extern "system" fn Java_org_xmml_Native_hasMessage(
     mut env: JNIEnv,
     _: JClass,
     me: Address<Member>,
-    port: JString,
+    port: jint,
     of: jint,
 ) -> jboolean {
-    guard(&mut env, |env| {
-        let port = text(env, &port)?;
-        Ok(me.get()?.core.has_message(&port, copy(of))?.into())
+    guard(&mut env, |_| {
+        let me = me.get()?;
+        Ok(me.core.has_message(me.port(port), copy(of))?.into())
     })
 }
 

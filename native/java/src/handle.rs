@@ -24,14 +24,15 @@ pub extern "system" fn Java_org_xmml_Native_handle(
     mut env: JNIEnv,
     _: JClass,
     me: Address<Member>,
-    port: JString,
+    port: jint,
     holders: jint,
     methods: JString,
 ) -> jbyteArray {
     guard(&mut env, |env| {
-        let (port, methods) = (text(env, &port)?, text(env, &methods)?);
+        let methods = text(env, &methods)?;
+        let me = me.get()?;
         let holders = u32::try_from(holders).unwrap_or_default(); // Java has looked
-        let handle = me.get()?.core.handle(&port, holders, &names_in(&methods)?)?;
+        let handle = me.core.handle(me.port(port), holders, &names_in(&methods)?)?;
         Ok(Bytes(env.byte_array_from_slice(&handle)?.into_raw()))
     })
     .0
@@ -42,12 +43,13 @@ pub extern "system" fn Java_org_xmml_Native_open(
     mut env: JNIEnv,
     _: JClass,
     me: Address<Member>,
-    port: JString,
+    port: jint,
     handle: JByteArray,
 ) -> jint {
     guard(&mut env, |env| {
-        let (port, handle) = (text(env, &port)?, env.convert_byte_array(&handle)?);
-        Ok(me.get()?.core.open(&port, &handle)? as jint)
+        let handle = env.convert_byte_array(&handle)?;
+        let me = me.get()?;
+        Ok(me.core.open(me.port(port), &handle)? as jint)
     })
 }
 
@@ -57,12 +59,12 @@ pub extern "system" fn Java_org_xmml_Native_close(
     mut env: JNIEnv,
     _: JClass,
     me: Address<Member>,
-    port: JString,
+    port: jint,
     number: jint,
 ) {
-    guard(&mut env, |env| {
-        let port = text(env, &port)?;
-        Ok(me.get()?.core.close(&port, u32::try_from(number).ok())?)
+    guard(&mut env, |_| {
+        let me = me.get()?;
+        Ok(me.core.close(me.port(port), u32::try_from(number).ok())?)
     });
 }
 

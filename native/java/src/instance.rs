@@ -1,7 +1,7 @@
 //! Joining, leaving, the loop, parameters, and what an instance knows of itself.
 
 use jni::objects::{JClass, JString};
-use jni::sys::{jboolean, jdouble, jdoubleArray, jint, jlong, jobjectArray, jstring};
+use jni::sys::{jboolean, jdouble, jdoubleArray, jint, jlong, jobject, jobjectArray, jstring, JNI_TRUE};
 use jni::JNIEnv;
 use xmml_core::instance::{Instance, JoinOptions};
 use xmml_core::param;
@@ -28,6 +28,11 @@ impl Member {
             machine.get_env().is_ok_and(|mut env| is_interrupted(&mut env).unwrap_or(true))
         }));
         Ok(Member { core, pool: BufferPool::new() })
+    }
+
+    /// The name of the port with this number: where it stands among those that the model declares.
+    pub fn port(&self, number: jint) -> &str {
+        self.core.port_names().get(usize::try_from(number).unwrap_or(usize::MAX))
     }
 }
 
@@ -224,16 +229,37 @@ fn parameter<T>(me: &Member, name: &str, convert: impl FnOnce(&str) -> std::resu
     })
 }
 
+/// Throws what a call has to say that sends (or receives) on a port that there is none of.
+#[no_mangle]
+pub extern "system" fn Java_org_xmml_Native_noPort(
+    mut env: JNIEnv,
+    _: JClass,
+    me: Address<Member>,
+    port: JString,
+    sends: jboolean,
+) -> jobject {
+    guard(&mut env, |env| {
+        let port = text(env, &port)?;
+        let core = &me.get()?.core;
+        match sends {
+            JNI_TRUE => core.bind_out(&port)?,
+            _ => core.bind_in(&port)?,
+        };
+        Ok(Exception::default())
+    })
+    .0
+}
+
 #[no_mangle]
 pub extern "system" fn Java_org_xmml_Native_connected(
     mut env: JNIEnv,
     _: JClass,
     me: Address<Member>,
-    port: JString,
+    port: jint,
 ) -> jboolean {
-    guard(&mut env, |env| {
-        let port = text(env, &port)?;
-        Ok(me.get()?.core.connected(&port)?.into())
+    guard(&mut env, |_| {
+        let me = me.get()?;
+        Ok(me.core.connected(me.port(port))?.into())
     })
 }
 
@@ -242,19 +268,19 @@ pub extern "system" fn Java_org_xmml_Native_copies(
     mut env: JNIEnv,
     _: JClass,
     me: Address<Member>,
-    port: JString,
+    port: jint,
 ) -> jint {
-    guard(&mut env, |env| {
-        let port = text(env, &port)?;
-        Ok(me.get()?.core.copies(&port)? as jint)
+    guard(&mut env, |_| {
+        let me = me.get()?;
+        Ok(me.core.copies(me.port(port))? as jint)
     })
 }
 
 #[no_mangle]
-pub extern "system" fn Java_org_xmml_Native_skip(mut env: JNIEnv, _: JClass, me: Address<Member>, port: JString) {
-    guard(&mut env, |env| {
-        let port = text(env, &port)?;
-        Ok(me.get()?.core.skip(&port)?)
+pub extern "system" fn Java_org_xmml_Native_skip(mut env: JNIEnv, _: JClass, me: Address<Member>, port: jint) {
+    guard(&mut env, |_| {
+        let me = me.get()?;
+        Ok(me.core.skip(me.port(port))?)
     });
 }
 
@@ -263,11 +289,11 @@ pub extern "system" fn Java_org_xmml_Native_methods(
     mut env: JNIEnv,
     _: JClass,
     me: Address<Member>,
-    port: JString,
+    port: jint,
 ) -> jobjectArray {
     guard(&mut env, |env| {
-        let port = text(env, &port)?;
-        let lines: Vec<String> = me.get()?.core.methods(&port)?.iter().map(ToString::to_string).collect();
+        let me = me.get()?;
+        let lines: Vec<String> = me.core.methods(me.port(port))?.iter().map(ToString::to_string).collect();
         strings(env, &lines)
     })
     .0
@@ -278,12 +304,13 @@ pub extern "system" fn Java_org_xmml_Native_setMethods(
     mut env: JNIEnv,
     _: JClass,
     me: Address<Member>,
-    port: JString,
+    port: jint,
     methods: JString,
 ) {
     guard(&mut env, |env| {
-        let (port, methods) = (text(env, &port)?, text(env, &methods)?);
-        Ok(me.get()?.core.set_methods(&port, &names_in(&methods)?)?)
+        let methods = text(env, &methods)?;
+        let me = me.get()?;
+        Ok(me.core.set_methods(me.port(port), &names_in(&methods)?)?)
     });
 }
 
@@ -301,7 +328,7 @@ macro_rules! references {
         )*
     };
 }
-references!(Text(jstring), Numbers(jdoubleArray), Strings(jobjectArray));
+references!(Text(jstring), Numbers(jdoubleArray), Strings(jobjectArray), Exception(jobject));
 
 fn numbers(env: &mut JNIEnv, values: &[f64]) -> Result<Numbers> {
     let array = env.new_double_array(values.len() as jint)?;

@@ -10,12 +10,14 @@ import org.xmml.DataTypeException;
 import org.xmml.Dtype;
 import org.xmml.EndedException;
 import org.xmml.Host;
+import org.xmml.InPort;
 import org.xmml.Instance;
 import org.xmml.Message;
 import org.xmml.NdArray;
 import org.xmml.NotInARunException;
 import org.xmml.Order;
 import org.xmml.OrderException;
+import org.xmml.OutPort;
 import org.xmml.ParameterException;
 import org.xmml.PortException;
 import org.xmml.Submodel;
@@ -75,6 +77,97 @@ public class Behaviours {
         me.sendTo("out", 2, 7L);
         check(me.outputs("out[2]").size() == 1 && me.outputs("out[0]").isEmpty(), me.outputs("out[2]"));
         check(me.params().isEmpty(), me.params());
+    }
+
+    /** In its first run: in (S) and from (S, two copies) with inputs, out (O_i) and to (O_i, three copies). */
+    static Instance withPorts() {
+        Instance me = new Alone("cell").port("out", "Oi").port("to", "Oi", 3).port("in", "S").port("from", "S", 2)
+                .input("in", 1.5, 7L).input("from[0]", 2.5, 5L).input("from[1]", 2.5, 6L).join();
+        check(me.reuse(), "no run");
+        return me;
+    }
+
+    static void a_misspelt_port_is_the_error_of_a_call_when_it_is_bound() {
+        Instance me = withPorts();
+        String byName = thrown(PortException.class, () -> me.send("powr", 1));
+        check(byName.contains("powr") && byName.contains("from"), byName);
+        check(thrown(PortException.class, () -> me.out("powr")).equals(byName), byName);
+        check(thrown(PortException.class, () -> me.in("powr")).equals(byName), byName);
+        check(thrown(PortException.class, () -> me.connected("powr")).equals(byName), byName);
+        thrown(NullPointerException.class, () -> me.out(null));
+    }
+
+    static void a_port_of_the_other_direction_is_the_error_of_a_call_when_it_is_bound() {
+        Instance me = withPorts();
+        String receives = thrown(PortException.class, () -> me.send("in", 1));
+        check(thrown(PortException.class, () -> me.out("in")).equals(receives) && receives.contains("cell.in"), receives);
+        String sends = thrown(PortException.class, () -> me.receive("out"));
+        check(thrown(PortException.class, () -> me.in("out")).equals(sends) && sends.contains("cell.out"), sends);
+    }
+
+    static void a_bound_port_sends_and_receives_what_a_call_by_name_does() {
+        Instance me = withPorts();
+        OutPort out = me.out("out");
+        InPort in = me.in("in");
+        check(out.name().equals("out") && out.toString().equals("cell.out") && out.connected() && out.copies() == 0, out);
+        check(out.send(4L) && out.outputs().get(0).asLong() == 4 && me.outputs("out").size() == 1, out.outputs());
+        me.out("to").skip();
+        check(in.hasMessage(), "no message");
+        Message message = in.receive();
+        check(message.asLong() == 7 && message.timestamp() == 1.5, message);
+        check(thrown(DataTypeException.class, message::asText).startsWith("cell.in: "), message);
+    }
+
+    static void a_bound_port_addresses_one_copy() {
+        Instance me = withPorts();
+        OutPort to = me.out("to");
+        InPort from = me.in("from");
+        me.skip("out");
+        for (int copy = 0; copy < to.copies(); copy++) {
+            to.sendTo(copy, copy);
+        }
+        check(me.outputs("to[2]").get(0).asLong() == 2, me.outputs("to[2]"));
+        check(thrown(org.xmml.XmmlException.class, () -> to.sendTo(-1, 0)).contains("no copy -1"), to);
+        check(from.hasMessageOf(1) && from.receiveOf(1, 1.0).asLong() == 6, from);
+        check(from.receiveOrEndOf(0).orElseThrow().asLong() == 5, from);
+    }
+
+    static void a_bound_port_receives_of_all_copies() {
+        Instance me = withPorts();
+        me.skip("out");
+        me.skip("to");
+        List<Message> messages = me.in("from").receiveAll();
+        check(messages.size() == 2 && messages.get(0).asLong() == 5 && messages.get(1).asLong() == 6, messages);
+    }
+
+    static void a_bound_port_takes_time_stamps_and_time_outs() {
+        Instance me = withPorts();
+        me.out("out").send(1, 20, Double.POSITIVE_INFINITY);
+        me.out("to").sendTo(1, 1, 21, 22);
+        Message message = me.outputs("out").get(0);
+        check(message.timestamp() == 20 && message.nextTimestamp().isEmpty(), message.timestamp());
+        check(me.outputs("to[1]").get(0).nextTimestamp().getAsDouble() == 22, me.outputs("to[1]"));
+        thrown(org.xmml.XmmlException.class, () -> me.in("in").receive(-1));
+        check(thrown(org.xmml.XmmlException.class, () -> me.out("out").send(1, Double.NEGATIVE_INFINITY, 0)).startsWith("cell.out: "), me);
+    }
+
+    static void a_bound_port_has_a_callback() {
+        Instance me = new Alone("x").port("in", "in").port("out", "out").input("in", 0, 20L).join();
+        long[] sum = {1};
+        me.in("in").onMessage(message -> sum[0] += message.asLong());
+        check(me.reuse() && me.serve() && sum[0] == 21, sum[0]);
+        me.onMessage("in", null);
+        check(thrown(org.xmml.XmmlException.class, me::serve).contains("has no callback"), "it has one");
+    }
+
+    static void a_bound_port_of_an_instance_that_has_left_is_the_usual_error() {
+        Instance me = new Alone("x").port("in", "in").port("out", "out").join();
+        OutPort out = me.out("out");
+        InPort in = me.in("in");
+        me.leave();
+        check(thrown(org.xmml.XmmlException.class, () -> out.send(1)).contains("x has left the run"), out);
+        check(thrown(org.xmml.XmmlException.class, in::receive).contains("x has left the run"), in);
+        check(thrown(org.xmml.XmmlException.class, in::hasMessage).contains("x has left the run"), in);
     }
 
     static void scalars_texts_and_bytes_arrive_as_they_are() {

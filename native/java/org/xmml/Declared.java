@@ -13,16 +13,6 @@ abstract class Declared {
     }
 
     /**
-     * How many copies are at the other end of the port.
-     *
-     * @param port any port
-     * @return 0 if it is not a multiplied instance
-     */
-    public int copies(String port) {
-        return Native.copies(me, port);
-    }
-
-    /**
      * The ports that the model declares.
      *
      * @return in the order of the model

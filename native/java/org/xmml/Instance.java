@@ -1,12 +1,11 @@
 package org.xmml;
 
-import java.lang.ref.Reference;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.PrimitiveIterator;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 
 /**
@@ -30,20 +29,25 @@ import java.util.function.Consumer;
  * makes the instance fail, with that exception as the reason.
  */
 public final class Instance extends Declared implements AutoCloseable {
-    private static final int ALL = -1;
-    private static final double OF_THE_LOOP = Double.NaN;
     private static final double FOREVER = -1;
-    private static final long ENDED = -1;
-    private static final long TIMED_OUT = -2;
 
     private final boolean alone;
-    private final Map<String, Consumer<Message>> callbacks = new ConcurrentHashMap<>();
+    private final Map<String, BoundPort> bound = new HashMap<>();
     private volatile boolean finished;
     private volatile boolean left;
 
     Instance(long me, boolean alone) {
         super(me);
         this.alone = alone;
+        String prefix = name() + ".";
+        int number = 0;
+        for (Port port : ports()) {
+            String place = prefix + port.name();
+            bound.put(port.name(), port.receives()
+                    ? new InPort(this, number, port.name(), place)
+                    : new OutPort(this, number, port.name(), place));
+            number++;
+        }
     }
 
     /**
@@ -100,6 +104,40 @@ public final class Instance extends Declared implements AutoCloseable {
     }
 
     /**
+     * Looks an out port up once: a name that is misspelt, or that of an in port, is an error here. Its calls are those below, without the
+     * name.
+     *
+     * @param port an out port
+     * @return the port
+     * @throws PortException there is no such port, or it receives
+     */
+    public OutPort out(String port) {
+        if (bound.get(port) instanceof OutPort found) {
+            return found;
+        }
+        throw Native.noPort(me, port, true);
+    }
+
+    /**
+     * Looks an in port up once, as {@link #out} does with an out port.
+     *
+     * @param port an in port
+     * @return the port
+     * @throws PortException there is no such port, or it sends
+     */
+    public InPort in(String port) {
+        if (bound.get(port) instanceof InPort found) {
+            return found;
+        }
+        throw Native.noPort(me, port, false);
+    }
+
+    private BoundPort any(String port) {
+        BoundPort found = bound.get(port);
+        return found != null ? found : out(port); // which says that there is none
+    }
+
+    /**
      * Sends on an out port, to all who receive there, with the time stamps of the loop. On a port that is not coupled it does nothing.
      *
      * @param port an out port
@@ -108,7 +146,7 @@ public final class Instance extends Declared implements AutoCloseable {
      * @return false: every receiver has left, and the message was dropped and counted
      */
     public boolean send(String port, Object data) {
-        return send(port, ALL, data, OF_THE_LOOP, OF_THE_LOOP);
+        return out(port).send(data);
     }
 
     /**
@@ -121,7 +159,7 @@ public final class Instance extends Declared implements AutoCloseable {
      * @return as for {@link #send(String, Object)}
      */
     public boolean send(String port, Object data, double timestamp, double nextTimestamp) {
-        return send(port, ALL, data, timestamp, nextTimestamp);
+        return out(port).send(data, timestamp, nextTimestamp);
     }
 
     /**
@@ -133,7 +171,7 @@ public final class Instance extends Declared implements AutoCloseable {
      * @return as for {@link #send(String, Object)}
      */
     public boolean sendTo(String port, int to, Object data) {
-        return send(port, number(to), data, OF_THE_LOOP, OF_THE_LOOP);
+        return out(port).sendTo(to, data);
     }
 
     /**
@@ -147,27 +185,7 @@ public final class Instance extends Declared implements AutoCloseable {
      * @return as for {@link #send(String, Object)}
      */
     public boolean sendTo(String port, int to, Object data, double timestamp, double nextTimestamp) {
-        return send(port, number(to), data, timestamp, nextTimestamp);
-    }
-
-    private boolean send(String port, int to, Object data, double timestamp, double nextTimestamp) {
-        if (Double.isInfinite(timestamp) || nextTimestamp == Double.NEGATIVE_INFINITY) {
-            throw new XmmlException(name() + "." + port + ": the time stamps are " + timestamp + " and " + nextTimestamp);
-        }
-        long payload = Values.give(me, data, false);
-        try {
-            return Native.send(me, port, to, payload, timestamp, nextTimestamp);
-        } finally {
-            Native.free(payload);
-            Reference.reachabilityFence(data);
-        }
-    }
-
-    private static int number(int copy) {
-        if (copy < 0) {
-            throw new XmmlException("copies are numbered from 0; there is no copy " + copy);
-        }
-        return copy;
+        return out(port).sendTo(to, data, timestamp, nextTimestamp);
     }
 
     /**
@@ -190,7 +208,7 @@ public final class Instance extends Declared implements AutoCloseable {
      * @throws EndedException the sender has ended
      */
     public Message receive(String port) {
-        return insist(port, ALL, FOREVER);
+        return in(port).receive();
     }
 
     /**
@@ -202,7 +220,7 @@ public final class Instance extends Declared implements AutoCloseable {
      * @throws ReceiveTimeoutException no message came in time; nothing was taken
      */
     public Message receive(String port, double seconds) {
-        return insist(port, ALL, timeout(seconds));
+        return in(port).receive(seconds);
     }
 
     /**
@@ -213,7 +231,7 @@ public final class Instance extends Declared implements AutoCloseable {
      * @return the message
      */
     public Message receiveOf(String port, int of) {
-        return insist(port, number(of), FOREVER);
+        return in(port).receiveOf(of);
     }
 
     /**
@@ -225,7 +243,7 @@ public final class Instance extends Declared implements AutoCloseable {
      * @return the message
      */
     public Message receiveOf(String port, int of, double seconds) {
-        return insist(port, number(of), timeout(seconds));
+        return in(port).receiveOf(of, seconds);
     }
 
     /**
@@ -235,12 +253,7 @@ public final class Instance extends Declared implements AutoCloseable {
      * @return the messages, by number of the copy
      */
     public List<Message> receiveAll(String port) {
-        List<Message> all = new ArrayList<>();
-        int copies = copies(port);
-        for (int copy = 0; copy < copies; copy++) {
-            all.add(receiveOf(port, copy));
-        }
-        return all;
+        return in(port).receiveAll();
     }
 
     /**
@@ -250,7 +263,7 @@ public final class Instance extends Declared implements AutoCloseable {
      * @return the message; empty: the sender has ended, and all it sent has been received
      */
     public Optional<Message> receiveOrEnd(String port) {
-        return orEnd(port, ALL);
+        return in(port).receiveOrEnd();
     }
 
     /**
@@ -261,34 +274,7 @@ public final class Instance extends Declared implements AutoCloseable {
      * @return as for {@link #receiveOrEnd(String)}
      */
     public Optional<Message> receiveOrEndOf(String port, int of) {
-        return orEnd(port, number(of));
-    }
-
-    private static double timeout(double seconds) {
-        if (!(seconds >= 0)) {
-            throw new XmmlException("a time-out of " + seconds + " s; it must be a number from 0");
-        }
-        return seconds;
-    }
-
-    private Message insist(String port, int of, double seconds) {
-        double[] stamps = new double[2];
-        long data = Native.receive(me, port, of, seconds, stamps);
-        if (data >= TIMED_OUT - 1 && data < 0) {
-            Native.throwWithout(me, port, of, data, seconds);
-        }
-        return new Message(name() + "." + port, Values.take(data), stamps[0], stamps[1]);
-    }
-
-    private Optional<Message> orEnd(String port, int of) {
-        double[] stamps = new double[2];
-        long data = Native.receive(me, port, of, FOREVER, stamps);
-        if (data == ENDED) {
-            return Optional.empty();
-        } else if (data < 0 && data >= TIMED_OUT - 1) {
-            Native.throwWithout(me, port, of, data, FOREVER);
-        }
-        return Optional.of(new Message(name() + "." + port, Values.take(data), stamps[0], stamps[1]));
+        return in(port).receiveOrEndOf(of);
     }
 
     /**
@@ -298,7 +284,7 @@ public final class Instance extends Declared implements AutoCloseable {
      * @return true if so
      */
     public boolean hasMessage(String port) {
-        return Native.hasMessage(me, port, ALL);
+        return in(port).hasMessage();
     }
 
     /**
@@ -309,7 +295,7 @@ public final class Instance extends Declared implements AutoCloseable {
      * @return true if so
      */
     public boolean hasMessageOf(String port, int of) {
-        return Native.hasMessage(me, port, number(of));
+        return in(port).hasMessageOf(of);
     }
 
     /**
@@ -318,7 +304,7 @@ public final class Instance extends Declared implements AutoCloseable {
      * @param port an out port
      */
     public void skip(String port) {
-        Native.skip(me, port);
+        out(port).skip();
     }
 
     /**
@@ -328,7 +314,17 @@ public final class Instance extends Declared implements AutoCloseable {
      * @return true if so
      */
     public boolean connected(String port) {
-        return Native.connected(me, port);
+        return any(port).connected();
+    }
+
+    /**
+     * How many copies are at the other end of the port.
+     *
+     * @param port any port
+     * @return 0 if it is not a multiplied instance
+     */
+    public int copies(String port) {
+        return any(port).copies();
     }
 
     /**
@@ -338,7 +334,7 @@ public final class Instance extends Declared implements AutoCloseable {
      * @return one line per conduit
      */
     public List<String> methods(String port) {
-        return List.of(Native.methods(me, port));
+        return any(port).methods();
     }
 
     /**
@@ -350,7 +346,7 @@ public final class Instance extends Declared implements AutoCloseable {
      * @throws XmmlException none of them leads to the receiver; the conduit goes on as before
      */
     public void setMethods(String port, String... methods) {
-        Native.setMethods(me, port, String.join(",", methods));
+        any(port).setMethods(methods);
     }
 
     /**
@@ -361,7 +357,7 @@ public final class Instance extends Declared implements AutoCloseable {
      * @return the handle
      */
     public byte[] handle(String port) {
-        return handle(port, 1);
+        return in(port).handle();
     }
 
     /**
@@ -373,7 +369,7 @@ public final class Instance extends Declared implements AutoCloseable {
      * @return the handle
      */
     public byte[] handle(String port, int holders, String... methods) {
-        return Native.handle(me, port, number(holders), String.join(",", methods));
+        return in(port).handle(holders, methods);
     }
 
     /**
@@ -384,7 +380,7 @@ public final class Instance extends Declared implements AutoCloseable {
      * @return a number by which {@link #sendTo} addresses it alone; the other sends go to every handle that is open at the port
      */
     public int open(String port, byte[] handle) {
-        return Native.open(me, port, handle);
+        return out(port).open(handle);
     }
 
     /**
@@ -393,7 +389,7 @@ public final class Instance extends Declared implements AutoCloseable {
      * @param port an out port
      */
     public void close(String port) {
-        Native.close(me, port, ALL);
+        out(port).close();
     }
 
     /**
@@ -403,7 +399,7 @@ public final class Instance extends Declared implements AutoCloseable {
      * @param number as {@link #open} gave it
      */
     public void close(String port, int number) {
-        Native.close(me, port, number(number));
+        out(port).close(number);
     }
 
     /**
@@ -433,27 +429,7 @@ public final class Instance extends Declared implements AutoCloseable {
      * @param callback what is done with each message; null: no longer
      */
     public void onMessage(String port, Consumer<Message> callback) {
-        if (callback == null) {
-            callbacks.remove(port);
-            Native.onMessage(me, port, null);
-            return;
-        }
-        callbacks.put(port, callback);
-        try {
-            Native.onMessage(me, port, this);
-        } catch (RuntimeException problem) {
-            callbacks.remove(port);
-            throw problem;
-        }
-    }
-
-    /** Called by the native library; an exception stays pending and comes out of the call that waited. */
-    private void arrived(String port, long data, double timestamp, double nextTimestamp) {
-        Consumer<Message> callback = callbacks.get(port);
-        Message message = new Message(name() + "." + port, Values.take(data), timestamp, nextTimestamp);
-        if (callback != null) {
-            callback.accept(message);
-        }
+        in(port).onMessage(callback);
     }
 
     /**

@@ -85,37 +85,39 @@ final class Native {
 
     static native boolean hasParam(long me, String name);
 
-    static native boolean connected(long me, String port);
+    static native RuntimeException noPort(long me, String port, boolean sends);
 
-    static native int copies(long me, String port);
+    static native boolean connected(long me, int port);
 
-    static native void skip(long me, String port);
+    static native int copies(long me, int port);
 
-    static native String[] methods(long me, String port);
+    static native void skip(long me, int port);
 
-    static native void setMethods(long me, String port, String methods);
+    static native String[] methods(long me, int port);
 
-    static native byte[] handle(long me, String port, int holders, String methods);
+    static native void setMethods(long me, int port, String methods);
 
-    static native int open(long me, String port, byte[] handle);
+    static native byte[] handle(long me, int port, int holders, String methods);
 
-    static native void close(long me, String port, int number);
+    static native int open(long me, int port, byte[] handle);
+
+    static native void close(long me, int port, int number);
 
     static native void revoke(long me, byte[] handle);
 
     static native String handleText(byte[] handle);
 
-    static native void onMessage(long me, String port, Instance owner);
+    static native void onMessage(long me, int port, InPort owner);
 
     static native int serve(long me, double timeout);
 
-    static native boolean send(long me, String port, int to, long data, double timestamp, double nextTimestamp);
+    static native boolean send(long me, int port, int to, long data, double timestamp, double nextTimestamp);
 
-    static native long receive(long me, String port, int of, double timeout, double[] stamps);
+    static native long receive(long me, int port, int of, double timeout, double[] stamps);
 
-    static native void throwWithout(long me, String port, int of, long outcome, double timeout);
+    static native void throwWithout(long me, int port, int of, long outcome, double timeout);
 
-    static native boolean hasMessage(long me, String port, int of);
+    static native boolean hasMessage(long me, int port, int of);
 
     static native long loan(long me, int dtype, int order, long[] shape);
 
