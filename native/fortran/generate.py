@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from textwrap import indent
+from textwrap import dedent, indent
 
 HERE = Path(__file__).resolve().parent
 MODULES = ["xmml_c", "xmml_errors", "xmml_values", "xmml_instances", "xmml_alones", "xmml"]
@@ -237,6 +237,11 @@ logical, intent(out), optional :: ended, timed_out"""
 ARRIVAL_NAMES = "of, timeout, timestamp, next_timestamp, ended, timed_out"
 
 
+BY_NAME = """\
+class(xmml_instance), intent(in) :: me
+character(*), intent(in) :: port"""
+
+
 def procedure(head: str, body: str, what: str = "subroutine") -> str:
     """Return a procedure of a module."""
     if len(head) > 110:
@@ -420,13 +425,12 @@ def sender(type_: Type, rank: int) -> str:
         attributes = ", contiguous, target"
         value = f"lent({type_.dtype}, shape(data, c_size_t), c_loc(data){sign})"
     body = f"""\
-class(xmml_instance), intent(in) :: me
-character(*), intent(in) :: port
+{BY_NAME}
 {type_.declared}, intent(in){attributes} :: data{dimensions(rank)}
 {TIMES}
 {declared}{PARALLEL if rank else "logical, intent(in), optional :: array"}
 {STATUS}
-call send_and_free(me, port, {value}, &
+call send_and_free(me%pointer, c_string(port), {value}, &
                    to, timestamp, next_timestamp, {more}status=status, message=message)"""
     head = f"send_{type_.name}_{rank}(me, port, data, to, timestamp, next_timestamp, {array}{given}status, message)"
     return procedure(head, re.sub(r"\n+", "\n", body))
@@ -438,14 +442,13 @@ def receiver(type_: Type, rank: int, *, into: bool = False) -> str:
     name, read = ("into", "copy_to") if into else ("receive", "get")
     attributes = ", allocatable" if rank and not into else ""
     body = f"""\
-class(xmml_instance), intent(in) :: me
-character(*), intent(in) :: port
+{BY_NAME}
 {type_.declared}{attributes}, intent(inout) :: data{dimensions(rank)}
 {ARRIVAL}
 {declared}{STATUS}
 type(xmml_message) :: taken
-if (.not. me%arrived(port, taken, {ARRIVAL_NAMES}, &
-                     status, message)) return
+if (.not. arrived(me%pointer, c_string(port), me%place(port), &
+                  taken, {ARRIVAL_NAMES}, status, message)) return
 call taken%{read}(data{handed}, status=status, message=message)
 call taken%free()"""
     return procedure(f"{name}_{type_.name}_{rank}(me, port, data, {ARRIVAL_NAMES}, {given}status, message)", body)
@@ -477,6 +480,49 @@ nullify(data)"""
     return procedure(f"return_{type_.name}_{rank}(me, data, status, message)", body)
 
 
+# --------------------------------------------------------------------------------------------------------- bound ports
+
+#: The procedures by hand that take the name of a port, by the type that has their twins for a port that was looked up.
+BY_HAND = {
+    "bound_port": ("connected", "copies", "methods", "set_methods", "instance_block"),
+    "xmml_out_port": (
+        *("skip", "open_handle", "close_handles", "output"),
+        *("send_value", "send_nothing", "send_bytes", "send_text"),
+    ),
+    "xmml_in_port": ("port_handle", "has_message", "receive_message", "receive_bytes", "receive_text", "into_text"),
+}
+
+
+def twin(text: str, port_type: str) -> str:
+    """Return what a procedure is that takes an instance and the name of a port, for a port that was looked up.
+
+    Raises:
+        HeaderError: something of it is not known to this function.
+    """
+    for old, new in (
+        (r"^( *(?:logical |integer )?(?:subroutine|function) )(\w+\((?:&\n *)?)me, port(?:, )?", r"\1bound_\2self, "),
+        (r"((?:logical|integer) function bound_(\w+)\([^)]*\))", r"\1 result(\2)"),
+        (r"class\(xmml_instance\), intent\(in\) :: me$", f"class({port_type}), intent(in) :: self"),
+        (r"^ *character\(\*\), intent\(in\) :: port\n", ""),
+        (r"(character\(\*\), intent\(in\) :: )port, ", r"\1"),
+        (r"me%pointer, c_string\(port\)", "self%pointer, self%bound"),
+        (r"me%place\(port\)", "self%place"),
+    ):
+        text = re.sub(old, new, text, flags=re.MULTILINE)
+    if left := re.findall(r"^[^!\n]*\b(?:me|port)\b.*$", text, re.MULTILINE):
+        raise HeaderError(f"a bound port cannot have this: {left[0].strip()}")
+    return text
+
+
+def by_hand(name: str, sources: str) -> str:
+    """Return a procedure that is written by hand."""
+    pattern = rf"^    (?:logical |integer )?(subroutine|function) {name}\(.*?^    end \1\n"
+    found = re.search(pattern, sources, re.MULTILINE | re.DOTALL)
+    if not found:
+        raise HeaderError(f"there is no procedure {name}")
+    return dedent(found[0])
+
+
 # ----------------------------------------------------------------------------------------------------------- the file
 
 
@@ -498,6 +544,7 @@ def wrapped(lines: Iterator[str]) -> str:
 
 def parts() -> dict[str, str]:
     """What replaces each @name@ in the modules."""
+    sources = [path.read_text() for path in sorted(HERE.glob("*.f90"))]
     arrays = RANKS[1:]
     seen = [type_ for type_ in TYPES if type_.name != "bool"]  # a default logical is not laid out as in a message
     every = [(type_, rank) for type_ in TYPES for rank in RANKS]
@@ -508,13 +555,16 @@ def parts() -> dict[str, str]:
     instances = [sender(*each) for each in every] + [receiver(*each) for each in every]
     instances += [receiver(*each, into=True) for each in no_scalars]
     instances += [make(type_, rank) for make in (lender, returner) for type_ in seen for rank in arrays]
+    twins = [twin(by_hand(name, "\n".join(sources)), kind) for kind, names in BY_HAND.items() for name in names]
+    twins += [twin(sender(*each), "xmml_out_port") for each in every]
+    twins += [twin(receiver(*each), "xmml_in_port") for each in every]
+    twins += [twin(receiver(*each, into=True), "xmml_in_port") for each in no_scalars]
     makers = (f"procedure :: {', '.join(f'of_{type_.name}_{rank}' for rank in RANKS)}" for type_ in TYPES)
-    by_hand = [path.read_text() for path in HERE.glob("*.f90")]
     constants = re.findall(r"parameter :: (XMML_\w+)", "\n".join(c_constants()))
     return {
         "c_constants": indent("\n".join(c_constants()), "    "),
         "c_structs": indent("\n".join(c_structs()), "    "),
-        "c_interfaces": indent("\n".join(c_interfaces("\n".join([*by_hand, *values, *instances]))), " " * 8),
+        "c_interfaces": indent("\n".join(c_interfaces("\n".join([*sources, *values, *instances]))), " " * 8),
         "constants": " &\n        ".join(re.findall(r"(?:\w+, ){1,4}", ", ".join(constants) + ", ")).rstrip(", "),
         "value_makers": indent(wrapped(iter([*makers, "procedure :: of_text"])), " " * 8),
         "value_bindings": indent(
@@ -544,6 +594,22 @@ def parts() -> dict[str, str]:
             ),
             " " * 8,
         ),
+        "out_port_bindings": indent(
+            wrapped(bindings("send", "bound_send", RANKS, TYPES, "bound_send_text")),
+            " " * 8,
+        ),
+        "in_port_bindings": indent(
+            wrapped(
+                line
+                for lines in (
+                    bindings("receive", "bound_receive", RANKS, TYPES, "bound_receive_text"),
+                    bindings("receive_into", "bound_into", arrays, TYPES, "bound_into_text"),
+                )
+                for line in lines
+            ),
+            " " * 8,
+        ),
+        "bound_procedures": indent("\n".join(twins), "    "),
         "instance_procedures": indent("\n".join(instances), "    "),
     }
 

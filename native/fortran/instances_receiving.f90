@@ -15,13 +15,16 @@
         integer, intent(out), optional :: status
         character(*), intent(inout), optional :: message
         logical :: ignored
-        ignored = me%arrived(port, data, of, timeout, timestamp, next_timestamp, ended, timed_out, status, message)
+        ignored = arrived(me%pointer, c_string(port), me%place(port), &
+                          data, of, timeout, timestamp, next_timestamp, ended, timed_out, status, message)
     end subroutine
 
-    ! The same, and whether there is a message.
-    logical function arrived(me, port, data, of, timeout, timestamp, next_timestamp, ended, timed_out, status, message)
-        class(xmml_instance), intent(in) :: me
-        character(*), intent(in) :: port
+    ! The same on a port that ends with a 0 byte, as C names it, and whether there is a message. place: how errors name the port.
+    logical function arrived(instance, port, place, &
+                             data, of, timeout, timestamp, next_timestamp, ended, timed_out, status, message)
+        type(c_ptr), intent(in) :: instance
+        character(kind=c_char), intent(in) :: port(*)
+        character(*), intent(in) :: place
         type(xmml_message), intent(inout) :: data
         integer, intent(in), optional :: of
         real(real64), intent(in), optional :: timeout
@@ -35,24 +38,24 @@
         call data%free()
         if (present(timeout)) then
             if (present(of)) then
-                code = c_receive_timeout_of(me%pointer, c_string(port), int(of, c_int), timeout, taken)
+                code = c_receive_timeout_of(instance, port, int(of, c_int), timeout, taken)
             else
-                code = c_receive_timeout(me%pointer, c_string(port), timeout, taken)
+                code = c_receive_timeout(instance, port, timeout, taken)
             end if
         else if (present(ended)) then
             if (present(of)) then
-                code = c_receive_or_end_of(me%pointer, c_string(port), int(of, c_int), taken)
+                code = c_receive_or_end_of(instance, port, int(of, c_int), taken)
             else
-                code = c_receive_or_end(me%pointer, c_string(port), taken)
+                code = c_receive_or_end(instance, port, taken)
             end if
         else if (present(of)) then
-            code = c_receive_of(me%pointer, c_string(port), int(of, c_int), taken)
+            code = c_receive_of(instance, port, int(of, c_int), taken)
         else
-            code = c_receive(me%pointer, c_string(port), taken)
+            code = c_receive(instance, port, taken)
         end if
         arrived = code == XMML_OK
         if (arrived) then
-            call message_of(taken, me%name() // "." // trim(port), data)
+            call message_of(taken, place, data)
             if (present(timestamp)) timestamp = data%timestamp()
             if (present(next_timestamp)) next_timestamp = data%next_timestamp()
         end if
@@ -80,7 +83,8 @@
         integer, intent(out), optional :: status
         character(*), intent(inout), optional :: message
         type(xmml_message) :: taken
-        if (.not. me%arrived(port, taken, of, timeout, timestamp, next_timestamp, ended, timed_out, status, message)) return
+        if (.not. arrived(me%pointer, c_string(port), me%place(port), &
+                          taken, of, timeout, timestamp, next_timestamp, ended, timed_out, status, message)) return
         call taken%get_bytes(data, status=status, message=message)
         call taken%free()
     end subroutine
@@ -94,7 +98,8 @@
         real(real64), intent(in), optional :: timestamp, next_timestamp
         integer, intent(out), optional :: status
         character(*), intent(inout), optional :: message
-        call send_and_free(me, port, xmml_value(data), to, timestamp, next_timestamp, status=status, message=message)
+        call send_and_free(me%pointer, c_string(port), xmml_value(data), &
+                           to, timestamp, next_timestamp, status=status, message=message)
     end subroutine
 
     ! A text; its length is that of the text.
@@ -109,7 +114,8 @@
         integer, intent(out), optional :: status
         character(*), intent(inout), optional :: message
         type(xmml_message) :: taken
-        if (.not. me%arrived(port, taken, of, timeout, timestamp, next_timestamp, ended, timed_out, status, message)) return
+        if (.not. arrived(me%pointer, c_string(port), me%place(port), &
+                          taken, of, timeout, timestamp, next_timestamp, ended, timed_out, status, message)) return
         call taken%get(data, status=status, message=message)
         call taken%free()
     end subroutine
@@ -126,7 +132,8 @@
         integer, intent(out), optional :: status
         character(*), intent(inout), optional :: message
         type(xmml_message) :: taken
-        if (.not. me%arrived(port, taken, of, timeout, timestamp, next_timestamp, ended, timed_out, status, message)) return
+        if (.not. arrived(me%pointer, c_string(port), me%place(port), &
+                          taken, of, timeout, timestamp, next_timestamp, ended, timed_out, status, message)) return
         call taken%copy_to(data, status=status, message=message)
         call taken%free()
     end subroutine

@@ -6,11 +6,23 @@ module xmml_instances
     use xmml_values
     implicit none
     private
-    public :: xmml_instance, xmml_version, xmml_error, xmml_no_time, xmml_dtype_name
+    public :: xmml_instance, xmml_out_port, xmml_in_port, xmml_version, xmml_error, xmml_no_time, xmml_dtype_name
+
+    ! An instance that has joined; null once it has left. Ports that are bound share it and may outlive the instance, so it stays.
+    type :: membership
+        type(c_ptr) :: instance = c_null_ptr
+        type(membership), pointer :: earlier => null()
+    end type
+
+    type(membership), pointer, save :: memberships => null()
+
+    ! What an instance that has not joined points to, and a port that is not bound.
+    type(c_ptr), target, save :: nobody = c_null_ptr
+    character(kind=c_char), target, save :: no_name(1) = c_null_char
 
     ! A program's membership of a run.
     type :: xmml_instance
-        type(c_ptr), private :: pointer = c_null_ptr
+        type(c_ptr), private, pointer :: pointer => nobody
     contains
         procedure :: join
         procedure :: leave
@@ -32,6 +44,8 @@ module xmml_instances
         procedure :: param_name
         procedure :: port_count
         procedure :: port => instance_port
+        procedure :: out => bind_out
+        procedure :: in => bind_in
         procedure :: connected
         procedure :: copies
         procedure :: methods
@@ -54,7 +68,7 @@ module xmml_instances
         procedure :: handle => instance_handle
         procedure, private :: send_value
         procedure, private :: receive_message
-        procedure, private :: arrived
+        procedure, private :: place
         procedure, private :: param_int32
         procedure, private :: param_int64
         procedure, private :: param_real32
@@ -65,6 +79,46 @@ module xmml_instances
         generic :: send => send_value
         generic :: receive => receive_message
 @instance_bindings@
+    end type
+
+    ! A port that was looked up once.
+    type :: bound_port
+        type(c_ptr), private, pointer :: pointer => nobody
+        character(kind=c_char), private, pointer, contiguous :: bound(:) => no_name
+        character(:), private, allocatable :: place ! how errors name it
+    contains
+        procedure :: name => bound_name
+        procedure :: connected => bound_connected
+        procedure :: copies => bound_copies
+        procedure :: methods => bound_methods
+        procedure :: set_methods => bound_set_methods
+        procedure :: block => bound_instance_block
+        procedure, private :: bind_to
+    end type
+
+    ! An out port that was looked up once, by me%out: its calls are those of the instance, without the name.
+    type, extends(bound_port) :: xmml_out_port
+    contains
+        procedure :: skip => bound_skip
+        procedure :: open => bound_open_handle
+        procedure :: close => bound_close_handles
+        procedure :: output => bound_output
+        procedure :: send_nothing => bound_send_nothing
+        procedure :: send_bytes => bound_send_bytes
+        procedure, private :: bound_send_value
+        generic :: send => bound_send_value
+@out_port_bindings@
+    end type
+
+    ! An in port that was looked up once, by me%in.
+    type, extends(bound_port) :: xmml_in_port
+    contains
+        procedure :: has_message => bound_has_message
+        procedure :: handle => bound_port_handle
+        procedure :: receive_bytes => bound_receive_bytes
+        procedure, private :: bound_receive_message
+        generic :: receive => bound_receive_message
+@in_port_bindings@
     end type
 
 contains
@@ -100,9 +154,11 @@ contains
         class(xmml_instance), intent(inout) :: me
         integer, intent(out), optional :: status
         character(*), intent(inout), optional :: message
+        type(c_ptr) :: joined
         integer(c_int) :: code
-        code = c_join_as(me%pointer, c_string("fortran"))
-        if (code == XMML_OK) call note_joined(me%pointer)
+        joined = c_null_ptr
+        code = c_join_as(joined, c_string("fortran"))
+        if (code == XMML_OK) call me%adopt(joined)
         call conclude(code, status, message)
     end subroutine
 
@@ -241,7 +297,12 @@ contains
     subroutine adopt(me, handle)
         class(xmml_instance), intent(inout) :: me
         type(c_ptr), intent(in) :: handle
-        me%pointer = handle
+        type(membership), pointer :: joined
+        allocate(joined)
+        joined%instance = handle
+        joined%earlier => memberships
+        memberships => joined
+        me%pointer => joined%instance
         call note_joined(handle)
     end subroutine
 
@@ -319,6 +380,60 @@ contains
         port%name = c_text(found%name)
         port%operator_name = c_text(found%operator_name)
         port%is_out = found%is_out /= 0
+    end function
+
+    ! Looks an out port up once: a name that is misspelt, or that of an in port, is an error here. Good until the instance leaves.
+    function bind_out(me, port, status, message) result(bound)
+        class(xmml_instance), intent(in) :: me
+        character(*), intent(in) :: port
+        integer, intent(out), optional :: status
+        character(*), intent(inout), optional :: message
+        type(xmml_out_port) :: bound
+        type(c_ptr) :: name
+        integer(c_int) :: code
+        code = c_bind_out(me%pointer, c_string(port), name)
+        if (code == XMML_OK) call bound%bind_to(me, name)
+        call conclude(code, status, message)
+    end function
+
+    ! Looks an in port up once.
+    function bind_in(me, port, status, message) result(bound)
+        class(xmml_instance), intent(in) :: me
+        character(*), intent(in) :: port
+        integer, intent(out), optional :: status
+        character(*), intent(inout), optional :: message
+        type(xmml_in_port) :: bound
+        type(c_ptr) :: name
+        integer(c_int) :: code
+        code = c_bind_in(me%pointer, c_string(port), name)
+        if (code == XMML_OK) call bound%bind_to(me, name)
+        call conclude(code, status, message)
+    end function
+
+    ! Makes this the port of an instance that has this name there.
+    subroutine bind_to(self, me, name)
+        class(bound_port), intent(inout) :: self
+        class(xmml_instance), intent(in) :: me
+        type(c_ptr), intent(in) :: name
+        self%pointer => me%pointer
+        call c_f_pointer(name, self%bound, [c_strlen(name) + 1])
+        self%place = me%place(c_text(name))
+    end subroutine
+
+    ! The name in the model; empty for a port that is not bound.
+    function bound_name(self) result(name)
+        class(bound_port), intent(in) :: self
+        character(:), allocatable :: name
+        name = ""
+        if (allocated(self%place)) name = self%place(len(self%place) - size(self%bound) + 2:)
+    end function
+
+    ! How errors name a port.
+    function place(me, port)
+        class(xmml_instance), intent(in) :: me
+        character(*), intent(in) :: port
+        character(:), allocatable :: place
+        place = me%name() // "." // trim(port)
     end function
 
     ! Whether the port is coupled in this model. One that brings the state of the previous run is not, during the first.
@@ -399,6 +514,8 @@ contains
 
 @instances_receiving@
 
+@bound_procedures@
+
     ! Message number i, from 1, that an instance by itself sent on the port so far; false if there are not so many.
     logical function output(me, port, i, data, status, message)
         class(xmml_instance), intent(in) :: me
@@ -412,7 +529,7 @@ contains
         call data%free()
         code = c_output(me%pointer, c_string(port), int(i - 1, c_size_t), found)
         output = code == XMML_OK
-        if (output) call message_of(found, me%name() // "." // trim(port), data)
+        if (output) call message_of(found, me%place(port), data)
         if (code == XMML_DONE) code = XMML_OK ! the result says so
         call conclude(code, status, message)
     end function

@@ -1,4 +1,4 @@
-"""The Fortran API: each behaviour of values.f90 and alone.f90, and every type and rank."""
+"""The Fortran API: each behaviour of values.f90, alone.f90 and ports.f90, and every type and rank."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from needs import needs
 pytestmark = needs("gfortran")
 
 HERE = Path(__file__).parent
-BEHAVIOUR, VALUES, ALONE = HERE / "behaviour.f90", HERE / "values.f90", HERE / "alone.f90"
+BEHAVIOUR, VALUES, ALONE, PORTS = (HERE / f"{name}.f90" for name in ("behaviour", "values", "alone", "ports"))
 TYPES = {
     "integer(int8)": "int(places, int8)",
     "integer(int16)": "int(places, int16)",
@@ -37,7 +37,12 @@ def test_of_an_instance_by_itself(behaviour: str) -> None:
     assert "held" in run(compiled(BEHAVIOUR, ALONE), behaviour)
 
 
-@pytest.mark.parametrize("source", [VALUES, ALONE], ids=lambda source: source.stem)
+@pytest.mark.parametrize("behaviour", behaviours(PORTS))
+def test_of_a_bound_port(behaviour: str) -> None:
+    assert "held" in run(compiled(BEHAVIOUR, PORTS), behaviour)
+
+
+@pytest.mark.parametrize("source", [VALUES, ALONE, PORTS], ids=lambda source: source.stem)
 def test_no_behaviour_leaks_or_touches_what_it_must_not(source: Path) -> None:
     program = compiled(BEHAVIOUR, source, options=SANITIZED)
     for behaviour in behaviours(source):
@@ -72,12 +77,16 @@ def round_trip(declared: str, elements: str, rank: int) -> str:
         {f"{declared}, pointer, contiguous :: memory({colons})" if has_view else ""}
         {f"{declared}, pointer :: there({colons})" if has_view else ""}
         integer :: places({size}), i
+        type(xmml_out_port) :: out
+        type(xmml_in_port) :: in
         type(xmml_message) :: message
         places = [(i, i = 1, {size})]
         sent = reshape({elements}, [{",".join(map(str, extents))}])
         call plan%input("i1", 0.0_real64, xmml_value(sent))
         call plan%input("i2", 0.0_real64, xmml_value(sent))
         call plan%input("i3", 0.0_real64, xmml_value(sent))
+        call plan%input("i4", 0.0_real64, xmml_value(sent))
+        call plan%input("i5", 0.0_real64, xmml_value(sent))
         call plan%join(me)
         call check(me%reuse() .and. me%step(), "a step")
         call me%send("o1", sent)
@@ -89,11 +98,23 @@ def round_trip(declared: str, elements: str, rank: int) -> str:
         call check(me%output("o2", 1, message), "another output")
         call message%get(got)
         call check(logical(all(got {equal} sent)), "a loan")
+        out = me%out("o3")
+        call out%send(sent)
+        call check(out%output(1, message), "an output of a bound port")
+        call message%get(got)
+        call check(logical(all(got {equal} sent)), "what was sent on a bound port")
         deallocate(got)
         call me%receive("i1", got)
         call check(logical(all(got {equal} sent)), "received")
         call me%receive_into("i2", into)
         call check(logical(all(into {equal} sent)), "received into")
+        in = me%in("i4")
+        call in%receive(got)
+        call check(logical(all(got {equal} sent)), "received on a bound port")
+        into = sent(ubound(sent, 1):1:-1{", :" * (rank - 1)})
+        in = me%in("i5")
+        call in%receive_into(into)
+        call check(logical(all(into {equal} sent)), "received on a bound port into")
         call me%receive("i3", message)
         into = sent(ubound(sent, 1):1:-1{", :" * (rank - 1)})
         call message%copy_to(into)
@@ -110,15 +131,23 @@ def scalar_round_trip(declared: str, elements: str) -> str:
     subroutine trip()
         {declared} :: sent, got
         integer :: places
+        type(xmml_out_port) :: out
+        type(xmml_in_port) :: in
         type(xmml_message) :: message
         places = 3
         sent = {elements}
         call plan%input("i1", 0.0_real64, xmml_value(sent))
         call plan%input("i2", 0.0_real64, xmml_value(sent, array=.true.))
+        call plan%input("i3", 0.0_real64, xmml_value(sent))
         call plan%join(me)
         call check(me%reuse() .and. me%step(), "a step")
         call me%send("o1", sent)
         call me%send("o2", sent, array=.true.)
+        out = me%out("o3")
+        call out%send(sent)
+        call check(out%output(1, message), "an output of a bound port")
+        call message%get(got)
+        call check(logical(got {equal} sent), "what was sent on a bound port")
         call check(me%output("o1", 1, message), "an output")
         call message%get(got)
         call check(logical(got {equal} sent), "what was sent")
@@ -130,6 +159,9 @@ def scalar_round_trip(declared: str, elements: str) -> str:
         call check(logical(got {equal} sent), "received")
         call me%receive("i2", got)
         call check(logical(got {equal} sent), "received as an array")
+        in = me%in("i3")
+        call in%receive(got)
+        call check(logical(got {equal} sent), "received on a bound port")
         call message%free()
     end subroutine
     """
@@ -156,9 +188,9 @@ contains
         integer :: i
         call plan%new("traveller")
         call plan%steps(1, 1.0_real64)
-        do i = 1, 3
+        do i = 1, 5
             call plan%port("i" // char(48 + i), "S")
-            if (i < 3) call plan%port("o" // char(48 + i), "Oi")
+            if (i < 4) call plan%port("o" // char(48 + i), "Oi")
         end do
     end subroutine
 {procedures}
