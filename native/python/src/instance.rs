@@ -1,5 +1,7 @@
 //! `_native.Instance`: what `xmml_native.Instance` inherits its calls from.
 
+pub mod port;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,6 +25,8 @@ use crate::methods;
 use crate::params;
 use crate::payload;
 use crate::team::Ranks;
+
+use self::port::{InPort, OutPort};
 
 /// What a signal's handler raised during a wait, e.g. KeyboardInterrupt.
 type Raised = Arc<Mutex<Option<PyErr>>>;
@@ -328,6 +332,20 @@ impl Instance {
             }
         };
         payload::empty(py, &self.core, shape, dtype, order)
+    }
+
+    /// Look the out port `port` up once: a name that is misspelt, or that of an in port, is a `PortError` here.
+    ///
+    /// The port that is returned has the calls that an out port is for, without its name: `port.send(data)`.
+    fn out(slf: Py<Instance>, py: Python<'_>, port: &str) -> PyResult<Py<OutPort>> {
+        slf.get().core.bind_out(port).map_err(|e| slf.get().raise(py, e))?;
+        Py::new(py, OutPort::of(slf, port))
+    }
+
+    /// Look the in port `port` up once, as `out` does with an out port.
+    fn in_(slf: Py<Instance>, py: Python<'_>, port: &str) -> PyResult<Py<InPort>> {
+        slf.get().core.bind_in(port).map_err(|e| slf.get().raise(py, e))?;
+        Py::new(py, InPort::of(slf, port))
     }
 
     /// Send `data` on `port`; return False if the receiver has left.

@@ -12,7 +12,7 @@ Users write ``import xmml``, which offers the same names. Importing this package
 package are imported when the first array arrives or a model file is read.
 """
 
-from xmml_native._native import Coordinator, Message, __version__, threads_can_have_folders
+from xmml_native._native import Coordinator, InPort, Message, OutPort, __version__, threads_can_have_folders
 from xmml_native.errors import (
     DataTypeError,
     EndedError,
@@ -34,11 +34,13 @@ __all__ = [
     "EndedError",
     "Error",
     "Handle",
+    "InPort",
     "Instance",
     "Mapper",
     "Message",
     "NotInARunError",
     "OrderError",
+    "OutPort",
     "ParameterError",
     "PortError",
     "ReceiveTimeoutError",

@@ -5,10 +5,14 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
 from types import EllipsisType
-from typing import Any, Literal, Self, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, final, overload
 
 from numpy.typing import DTypeLike, NDArray
 from typing_extensions import Buffer, disjoint_base
+
+if TYPE_CHECKING:
+    from xmml_native.handle import Handle
+    from xmml_native.mpi import Block
 
 _Param = TypeVar("_Param", str, float, int, bool)
 
@@ -376,6 +380,13 @@ class Instance:
         Its contents are unspecified. After a send it belongs to the receiver, and is read-only here; ask for another
         one then: memory that receivers are done with is used again.
         """
+    def out(self, port: str) -> OutPort:
+        """Look the out port `port` up once: a name that is misspelt, or that of an in port, is a `PortError` here.
+
+        The port that is returned has the calls that an out port is for, without its name: `port.send(data)`.
+        """
+    def in_(self, port: str) -> InPort:
+        """Look the in port `port` up once, as `out` does with an out port."""
     def send(
         self,
         port: str,
@@ -487,6 +498,83 @@ class Instance:
         """End without leaving, as a program that ends does. After `leave` nothing happens."""
     def leave(self) -> None:
         """End normally: what is queued is still delivered, then every receiver is told that no more comes."""
+
+@disjoint_base
+class BoundPort:
+    """A port of an instance, looked up once: what `out` and `in_` of an instance return.
+
+    Its calls are those of the instance, without the name of the port.
+    """
+
+    @property
+    def name(self) -> str:
+        """Id in the model."""
+    def connected(self) -> bool:
+        """Return whether the port is coupled in this model.
+
+        One that brings the state of the previous run is not, during the first.
+        """
+    def copies(self) -> int:
+        """Return how many copies are at the other end; 0 if it is not a multiplied instance."""
+    def methods(self) -> list[dict[str, Any]]:
+        """Return how each conduit of the port travels, and what has passed, as `Instance.methods` does."""
+    def set_methods(self, methods: Sequence[str]) -> None:
+        """Allow these methods on every conduit of the port from now on, as `Instance.set_methods` does."""
+    def block(self, shape: Sequence[int] | None = None) -> Block:
+        """Return the part of the array on the port that this rank holds, as `Instance.block` does."""
+
+@final
+class OutPort(BoundPort):
+    """An out port that was looked up once: what `Instance.out` returns."""
+
+    def send(
+        self,
+        data: Any = None,
+        timestamp: float | None = None,
+        next_timestamp: float | EllipsisType | None = ...,
+        *,
+        to: int | None = None,
+        shape: Sequence[int] | None = None,
+    ) -> bool:
+        """Send `data` on the port; return False if the receiver has left. `Instance.send` explains the arguments."""
+    def send_gathered(
+        self,
+        block: Any,
+        decomposition: str,
+        timestamp: float | None = None,
+        next_timestamp: float | EllipsisType | None = ...,
+        *,
+        to: int | None = None,
+    ) -> bool:
+        """Put the blocks of all ranks together on rank 0, which sends the array, as `Instance.send_gathered` does."""
+    def skip(self) -> None:
+        """Declare that nothing is sent on the port in this iteration (O_i) or run (O_f)."""
+    def open(self, handle: bytes) -> int:
+        """Send to the port that `handle` stands for what is sent on this open port, as `Instance.open` does."""
+    def close(self, number: int | None = None) -> None:
+        """End what `open` began: that with this number, or all that are open at the port."""
+
+@final
+class InPort(BoundPort):
+    """An in port that was looked up once: what `Instance.in_` returns."""
+
+    def receive(self, *, of: int | None = None, default: Any = ..., timeout: float | None = None) -> Message:
+        """Wait for the next message and return it. The arguments and errors are those of `Instance.receive`."""
+    def receive_or_end(self, of: int | None = None) -> Message | None:
+        """Wait for the next message and return it, or None when its sender has ended."""
+    def receive_all(self) -> list[Message]:
+        """Receive one message from every copy at the other end.
+
+        Returns a list with one message if it is not a multiplied instance.
+        """
+    def messages(self, *, of: int | None = None) -> Iterator[Message]:
+        """Iterate over the messages until the sender has ended: `for message in port.messages()`."""
+    def has_message(self, of: int | None = None) -> bool:
+        """Return whether a message waits, so that `receive` would return at once."""
+    def on_message(self, callback: Callable[[Message], object] | None) -> None:
+        """Have `callback` called with every message; None: no longer. `Instance.on_message` says when it is called."""
+    def handle(self, *, holders: int = 1, methods: Sequence[str] = ()) -> Handle:
+        """Return a handle of this open port, as `Instance.handle` does."""
 
 @final
 class Coordinator:
