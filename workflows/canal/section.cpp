@@ -11,13 +11,13 @@
 
 namespace {
 
-void show(xmml::Instance& me, const char* port, const canal::Edge& edge) {
-    me.send(port, std::array{edge.level, edge.depth, edge.discharge, edge.width});
+void show(const xmml::OutPort& port, const canal::Edge& edge) {
+    port.send(std::array{edge.level, edge.depth, edge.discharge, edge.width});
 }
 
-canal::Amount passed(xmml::Instance& me, const char* port, const canal::Edge& edge) {
-    if (!me.connected(port)) return canal::wall(edge, me.delta());
-    const auto amount = me.receive(port).array<double>();
+canal::Amount passed(const xmml::InPort& port, const canal::Edge& edge, double delta) {
+    if (!port.connected()) return canal::wall(edge, delta);
+    const auto amount = port.receive().array<double>();
     return {amount[0], amount[1]};
 }
 
@@ -41,6 +41,8 @@ void save(const canal::History& history, int cells) {
 
 int main() {
     xmml::Instance me;
+    const auto left_out = me.out("left_out"), right_out = me.out("right_out");
+    const auto left_in = me.in("left_in"), right_in = me.in("right_in");
     canal::Shape shape{};
     shape.length = me.param<double>("length", "m");
     shape.cells = me.param<int>("cells");
@@ -59,10 +61,10 @@ int main() {
         for (double t : me.steps()) {
             history.record(t, section);
             const canal::Edge left = section.left(), right = section.right();
-            show(me, "left_out", left);
-            show(me, "right_out", right);
-            const canal::Amount through_left = passed(me, "left_in", left);
-            const canal::Amount through_right = passed(me, "right_in", right);
+            show(left_out, left);
+            show(right_out, right);
+            const canal::Amount through_left = passed(left_in, left, me.delta());
+            const canal::Amount through_right = passed(right_in, right, me.delta());
             section.advance(through_left, through_right, me.delta());
         }
         history.record(me.origin() + me.total(), section);

@@ -151,7 +151,13 @@ public final class Peer {
         String next = token();
         Object value = value(token());
         for (String language : languages) {
-            me.send("to_" + language, value, time, next.equals("none") ? Double.POSITIVE_INFINITY : bits(next));
+            String port = "to_" + language;
+            double following = next.equals("none") ? Double.POSITIVE_INFINITY : bits(next);
+            if (number % 2 == 1) {
+                me.out(port).send(value, time, following);
+            } else {
+                me.send(port, value, time, following);
+            }
         }
     }
 
@@ -224,7 +230,7 @@ public final class Peer {
     private void readCase() throws IOException {
         for (String language : languages) {
             String port = "from_" + language;
-            Message message = me.receive(port);
+            Message message = number % 2 == 1 ? me.in(port).receive() : me.receive(port);
             arrays = 0;
             report = new StringBuilder().append(number);
             describe(message.timestamp());

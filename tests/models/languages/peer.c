@@ -205,8 +205,10 @@ static void write_case(xmml_instance *me, const char *languages) {
     expect(value != NULL, "value");
     strcpy(names, languages);
     for (name = strtok(names, " "); name != NULL; name = strtok(NULL, " ")) {
+        const char *to = port;
         sprintf(port, "to_%s", name);
-        expect(xmml_send_at(me, port, value, time, next) == XMML_OK, port);
+        if (number % 2 == 1) expect(xmml_bind_out(me, port, &to) == XMML_OK, port);
+        expect(xmml_send_at(me, to, value, time, next) == XMML_OK, port);
     }
     xmml_value_free(value);
 }
@@ -305,11 +307,13 @@ static void read_case(xmml_instance *me, const char *languages) {
     char names[256], port[300], *name;
     strcpy(names, languages);
     for (name = strtok(names, " "); name != NULL; name = strtok(NULL, " ")) {
+        const char *from = port;
         xmml_message *message;
         FILE *out;
         arrays = 0;
         sprintf(port, "from_%s", name);
-        expect(xmml_receive(me, port, &message) == XMML_OK, port);
+        if (number % 2 == 1) expect(xmml_bind_in(me, port, &from) == XMML_OK, port);
+        expect(xmml_receive(me, from, &message) == XMML_OK, port);
         out = fopen(port, "a");
         expect(out != NULL, "the report");
         fprintf(out, "%u", number);

@@ -145,9 +145,12 @@ public:
         const xmml::Value value = value_of(token());
         for (const std::string& language : languages) {
             const std::string port = "to_" + language;
-            if (next == "-") me.send(port, value, time);
-            else if (next == "none") me.send(port, value, time, std::nullopt);
-            else me.send(port, value, time, bits(next));
+            const auto send = [&](auto... times) {
+                return number_ % 2 == 1 ? me.out(port).send(value, times...) : me.send(port, value, times...);
+            };
+            if (next == "-") send(time);
+            else if (next == "none") send(time, std::nullopt);
+            else send(time, bits(next));
         }
     }
 
@@ -228,7 +231,7 @@ public:
     void read_case(xmml::Instance& me, const std::vector<std::string>& languages) {
         for (const std::string& language : languages) {
             const std::string port = "from_" + language;
-            const xmml::Message message = me.receive(port);
+            const xmml::Message message = number_ % 2 == 1 ? me.in(port).receive() : me.receive(port);
             arrays_ = 0;
             text_ = std::to_string(number_) + hex(message.timestamp()) +
                     (message.next_timestamp() ? hex(*message.next_timestamp()) : " none");

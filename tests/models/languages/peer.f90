@@ -33,6 +33,8 @@ contains
         type(xmml_value) :: value
         character(:), allocatable :: time, next, words, language
         integer :: blank
+        type(xmml_out_port) :: out
+        real(real64) :: following
         time = ""
         next = ""
         if (writes) then
@@ -51,10 +53,15 @@ contains
                 call read_case("from_" // language)
             else if (next == "-") then
                 call me%send("to_" // language, value, timestamp=double(time))
-            else if (next == "none") then
-                call me%send("to_" // language, value, timestamp=double(time), next_timestamp=xmml_no_time())
             else
-                call me%send("to_" // language, value, timestamp=double(time), next_timestamp=double(next))
+                following = xmml_no_time()
+                if (next /= "none") following = double(next)
+                if (mod(number, 2) == 1) then
+                    out = me%out("to_" // language)
+                    call out%send(value, timestamp=double(time), next_timestamp=following)
+                else
+                    call me%send("to_" // language, value, timestamp=double(time), next_timestamp=following)
+                end if
             end if
         end do
         if (writes) call value%free()
@@ -308,10 +315,16 @@ contains
     subroutine read_case(port)
         character(*), intent(in) :: port
         type(xmml_message) :: message
+        type(xmml_in_port) :: in
         integer :: unit
         character(20) :: digits
         arrays = 0
-        call me%receive(port, message)
+        if (mod(number, 2) == 1) then
+            in = me%in(port)
+            call in%receive(message)
+        else
+            call me%receive(port, message)
+        end if
         write(digits, "(i0)") number
         open(newunit=unit, file=port, position="append", action="write", access="stream", form="formatted")
         write(unit, "(a)", advance="no") trim(digits) // bits(message%timestamp())

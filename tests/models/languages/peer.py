@@ -34,13 +34,17 @@ class Peer(xmml.Submodel):
         self.arrays = 0
         data = self.value(next(self.tokens))
         for language in self.languages:
-            self.me.send(f"to_{language}", data, time, following)
+            port = f"to_{language}"
+            if self.number % 2:
+                self.me.out(port).send(data, time, following)
+            else:
+                self.me.send(port, data, time, following)
 
     def S(self) -> None:
         if not self.writes:
             for language in self.languages:
                 port = f"from_{language}"
-                message = self.me.receive(port)
+                message = self.me.in_(port).receive() if self.number % 2 else self.me.receive(port)
                 self.arrays = 0
                 following = "none" if message.next_timestamp is None else elements.bits(message.next_timestamp)
                 words = [str(self.number), elements.bits(message.timestamp), following, *self.described(message.data)]

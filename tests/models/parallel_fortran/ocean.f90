@@ -6,6 +6,8 @@ program ocean
     use xmml_mpi
     implicit none
     type(xmml_instance) :: me
+    type(xmml_out_port) :: depth
+    type(xmml_in_port) :: from_air
     type(xmml_block) :: block
     real(real64), allocatable :: surface(:, :), wind(:, :)
     real(real64) :: t, level
@@ -13,14 +15,16 @@ program ocean
 
     call MPI_Init(error)
     call xmml_join_mpi(me, MPI_COMM_WORLD)
+    depth = me%out("depth")
+    from_air = me%in("wind")
     block = me%block("surface")
     messages = 0
     do while (me%reuse())
         do while (me%step(t))
             surface = field(block, 10, 1) + 1000 * t
             call me%send("surface", surface)
-            call me%send("depth", -surface, gather="block(x:2,y:2)")
-            call me%receive("wind", wind)
+            call depth%send(-surface, gather="block(x:2,y:2)")
+            call from_air%receive(wind)
             call expect(all(shape(wind) == block%extent), "the shape of the wind")
             call expect(all(wind == field(block, 1, -100) + t), "the wind")
             call me%receive("level", level)

@@ -8,7 +8,9 @@ int main(int argc, char** argv) {
     {
         xmml::mpi::Instance me(MPI_COMM_WORLD);
         me.prefer_order(xmml::Order::column_major);
-        const auto block = me.block("wind");
+        const auto out = me.out("wind");
+        const auto in = me.in("surface");
+        const auto block = out.block();
         const std::size_t rows = block.extent[0];
         std::vector<double> wind(block.size());
         int messages = 0;
@@ -17,9 +19,9 @@ int main(int argc, char** argv) {
                 for (std::size_t j = 0; j < block.extent[1]; ++j)
                     for (std::size_t i = 0; i < rows; ++i)
                         wind[j * rows + i] = double(block.start[0] + i) - 100.0 * double(block.start[1] + j) + t;
-                me.send("wind", xmml::array(wind.data(), block.extent, xmml::Order::column_major));
+                out.send(xmml::array(wind.data(), block.extent, xmml::Order::column_major));
 
-                const auto surface = me.receive("surface").array<double>(2, xmml::Order::column_major);
+                const auto surface = in.receive().array<double>(2, xmml::Order::column_major);
                 for (std::size_t j = 0; j < block.extent[1]; ++j)
                     for (std::size_t i = 0; i < rows; ++i)
                         if (surface.data()[j * rows + i] !=
