@@ -86,7 +86,10 @@ pub enum Received {
     NoStateYet,
 }
 
-/// A program's membership of a run. All methods take `&self`; one instance may be shared between threads, but must not be used in a
+/// A program's membership of a run: the face of this crate. Its calls stand in one file for each subject (`exchange.rs` sends and receives,
+/// `join.rs`, `leave.rs`, `ranks.rs` ...); what they work on are the values below.
+///
+/// All methods take `&self`; one instance may be shared between threads, but must not be used in a
 /// child after `fork`. Dropping it without [`Instance::leave`] is a failure of the instance.
 pub struct Instance {
     spec: InstanceSpec,
