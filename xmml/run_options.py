@@ -89,6 +89,14 @@ def _words(text: str) -> tuple[str, ...]:
         raise SettingError(f"it cannot be split like a shell command: {str(error).lower()}") from None
 
 
+def _results(text: str) -> tuple[str, ...]:
+    words = _words(text)
+    for word in words:
+        if word.startswith("/") or ".." in word.split("/") or "\0" in word:
+            raise SettingError(f'"{word}": results lie below the working folder, without / before or .. in their paths')
+    return words
+
+
 def _environment(text: str) -> Mapping[str, str]:
     variables = {}
     for word in _words(text):
@@ -252,7 +260,7 @@ SETTINGS: Mapping[str, _Setting] = MappingProxyType(
         "build": _Setting(_IMPLEMENTATION, _filled),
         "stage-in": _Setting(_IMPLEMENTATION, _words),
         "stage-exclude": _Setting(_IMPLEMENTATION, _words),
-        "stage-out": _Setting(_IMPLEMENTATION, _words),
+        "stage-out": _Setting(_IMPLEMENTATION, _results),
         "threads": _Setting(_IMPLEMENTATION, _count(1)),
         "gpus": _Setting(_IMPLEMENTATION, _count(0)),
         "needs": _Setting(_IMPLEMENTATION, _names),

@@ -27,6 +27,7 @@ def element(name: str, attributes: str):  # type: ignore[no-untyped-def]
         ("stage-in", "grid.nc data/*.csv", ("grid.nc", "data/*.csv")),
         ("stage-exclude", "*.mp4 raw/", ("*.mp4", "raw/")),
         ("methods", "shm,tcp", ("shm", "tcp")),
+        ("stage-out", "log.csv out/*.vtk ..data", ("log.csv", "out/*.vtk", "..data")),
         ("methods", " unix , tcp ", ("unix", "tcp")),
         ("methods", "shm,tcp:buffer=4MiB", ("shm", "tcp:buffer=4MiB")),
         ("capacity", "32", 32),
@@ -73,6 +74,7 @@ def test_a_setting_has_its_value(name: str, text: str, value: object) -> None:
         ("image", " "),
         ("image", "docker://example.org/flow:1"),
         ("host", ""),
+        *(("stage-out", text) for text in ("/etc/passwd", "../x", "a/../../x", "ok.csv ..", "'open")),
     ],
 )
 def test_an_impossible_value_is_refused(name: str, text: str) -> None:
