@@ -19,6 +19,9 @@ background: #69c; height: .8em; border-radius: 2px; } @media (prefers-color-sche
 background: #181818; } .outcome, .outcome.bad { background: #222; } th, td { border-color: #444; } }
 """
 
+#: The page holds names and words that others have chosen: whatever they are, it loads and executes nothing.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+
 
 def report(plan: Plan, result: RunResult, name: str, provenance: Mapping[str, object]) -> str:
     """Return the page: the outcome, what each instance did, and how the conduits travelled."""
@@ -31,6 +34,7 @@ def report(plan: Plan, result: RunResult, name: str, provenance: Mapping[str, ob
     when = f"{name}, started {provenance['started']} on {provenance['host']}"
     parts = [
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">',
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
         f"<title>{html.escape(name)}</title><style>{_STYLE}</style><h1>{html.escape(plan.model)}</h1>",
         f'<p class="outcome{"" if outcome.is_done else " bad"}">{html.escape(verdict)}</p>',
         f"<p>{html.escape(when)}</p>",
