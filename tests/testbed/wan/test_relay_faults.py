@@ -53,8 +53,8 @@ STOPPED_S = 5.0 if LONG else 3.0
 STREAM_MEMORY_B = 4 << 20
 #: Streams of a conduit: there, and back.
 STREAMS = 2
-#: What a relay may hold besides: pieces that are read or kept to be used again (mto/src/read_buffer.rs), what waits to be
-#: encrypted and what the next relay has not confirmed, and pages of the allocator.
+#: What a relay may hold besides: pieces that are read or kept to be used again (mto/src/read_buffer.rs), what waits to
+#: be encrypted and what the next relay has not confirmed, and pages of the allocator.
 ALLOWANCE_KIB = 16 << 10
 #: Receivers that stop, and what is sent to each of them: many times what relays may hold.
 STOPPED = 3
