@@ -470,15 +470,19 @@ class RunSite:
             SiteError: something is left.
         """
         await self.queue.cancel(jobs)
-        if self.folder and await self.transport.exists(f"{self.folder}/{PROGRAM}"):
-            await self.queue.wait_until_over(jobs, ENDS_WITHIN_S)  # their last words go into the folder that is removed
-            # The program does not remove the folder: on NFS the file of what runs would stay behind.
-            removing = "" if keeps_folder else f"; {_removing(self.folder)}"
-            done = await self.transport.run(f"{self.site_command} end{removing}", timeout_s=60.0)
-            if done.status != 0:
-                raise SiteError(f"site {self.name}: {done.said}")
-        elif self.folder and not keeps_folder:
-            await self.transport.remove(self.folder)
+        if self.folder:
+            ending = []
+            if await self.transport.exists(f"{self.folder}/{PROGRAM}"):
+                await self.queue.wait_until_over(jobs, ENDS_WITHIN_S)  # their last words go into the folder that goes
+                ending = [f"{self.site_command} end"]
+            # The program does not remove the folder: on NFS the file of what runs would stay behind. Without a program,
+            # a command that was to install it may just be ending.
+            if not keeps_folder:
+                ending.append(_removing(self.folder))
+            if ending:
+                done = await self.transport.run("; ".join(ending), timeout_s=60.0)
+                if done.status != 0:
+                    raise SiteError(f"site {self.name}: {done.said}")
         for id in sorted({*reservations, *self.reservations.unreleased}):  # not before their jobs are gone
             await self.reservations.give_back(id)
         if keeps_folder:
