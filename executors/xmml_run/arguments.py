@@ -298,6 +298,9 @@ def run_parser() -> argparse.ArgumentParser:
         "--run", metavar="RUN=FILE", type=run_and_secret, help="the name of the run and the file with its secret"
     )
     parser.add_argument("--no-progress", action="store_true", help="plain lines also on a terminal")
+    parser.add_argument(
+        "--raw", action="store_true", help="with plain lines, show on a terminal also what would command it"
+    )
     parser.add_argument("--version", action="version", version=f"xmml {xmml.__version__}")
     return parser
 

@@ -10,6 +10,8 @@ from xmml_executors.instance_record import InstanceRecord, Lifecycle
 from xmml_executors.report import seconds, size
 from xmml_planner import Plan, PlannedInstance
 
+from xmml_run.terminal_text import shown
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -56,7 +58,8 @@ class NoDisplay:
 
     def notice(self, text: str, instance: str | None) -> None:
         """Show it."""
-        print(f"warning: {instance}: {text}" if instance else f"xmml-run: {text}", file=self._stream, flush=True)
+        told = f"warning: {instance}: {text}" if instance else f"xmml-run: {text}"
+        print(shown(told) if self._stream.isatty() else told, file=self._stream, flush=True)
 
     def refresh(self, records: Mapping[str, InstanceRecord]) -> None:
         """Show nothing."""
@@ -68,14 +71,21 @@ class NoDisplay:
 class PlainLines(NoDisplay):
     """Lines with the instance's name in front: for files, pipes, and terminals without a live display."""
 
-    def __init__(self, names: Iterable[str], out: TextIO, err: TextIO, *, colour: bool) -> None:
+    def __init__(self, names: Iterable[str], out: TextIO, err: TextIO, *, colour: bool, is_raw: bool = False) -> None:
+        """
+        Args:
+            is_raw: show on a terminal also what would command it.
+        """
         super().__init__(err)
+        self._is_raw = is_raw
         self._streams = {"stdout": out, "stderr": err}
         self._labels = labels(names, colour)
 
     def output(self, instance: str, stream: str, line: str) -> None:
         """Print the line."""
-        print(f"{self._labels.get(instance, instance)} | {line}", file=self._streams[stream], flush=True)
+        where = self._streams[stream]
+        text = line if self._is_raw or not where.isatty() else shown(line)
+        print(f"{self._labels.get(instance, instance)} | {text}", file=where, flush=True)
 
 
 def labels(names: Iterable[str], colour: bool) -> dict[str, str]:
@@ -107,13 +117,14 @@ class Live:
         """Print the line above the table."""
         from rich.text import Text
 
-        self._console.print(Text.from_ansi(f"{self._labels.get(instance, instance)} | {line}"))
+        self._console.print(Text.from_ansi(f"{self._labels.get(instance, instance)} | {shown(line)}"))
 
     def notice(self, text: str, instance: str | None) -> None:
         """Print it above the table."""
         from rich.text import Text
 
-        self._console.print(Text(f"warning: {instance}: {text}" if instance else f"xmml-run: {text}", style="yellow"))
+        told = f"warning: {instance}: {text}" if instance else f"xmml-run: {text}"
+        self._console.print(Text(shown(told), style="yellow"))
 
     def refresh(self, records: Mapping[str, InstanceRecord]) -> None:
         """Draw the table anew."""
@@ -301,7 +312,7 @@ class FailsafeDisplay:
             self._display = None
 
 
-def choose_display(plan: Plan, *, quiet: bool, json: bool, progress: bool) -> FailsafeDisplay:
+def choose_display(plan: Plan, *, quiet: bool, json: bool, progress: bool, is_raw: bool = False) -> FailsafeDisplay:
     """Return the display that fits the options and where the output goes."""
     names = [
         *(instance.name for instance in plan.instances),
@@ -310,7 +321,7 @@ def choose_display(plan: Plan, *, quiet: bool, json: bool, progress: bool) -> Fa
     if quiet:
         return FailsafeDisplay(NoDisplay(sys.stderr))
     if json:
-        return FailsafeDisplay(PlainLines(names, sys.stderr, sys.stderr, colour=sys.stderr.isatty()))
+        return FailsafeDisplay(PlainLines(names, sys.stderr, sys.stderr, colour=sys.stderr.isatty(), is_raw=is_raw))
     if progress and sys.stdout.isatty() and sys.stderr.isatty():
         return FailsafeDisplay(Live(plan, names))
-    return FailsafeDisplay(PlainLines(names, sys.stdout, sys.stderr, colour=sys.stdout.isatty()))
+    return FailsafeDisplay(PlainLines(names, sys.stdout, sys.stderr, colour=sys.stdout.isatty(), is_raw=is_raw))

@@ -298,9 +298,8 @@ def _run(options: Namespace, prepared: _Prepared, shared: SharedProcess | None) 
     started = time.time()
     plan, folder, terminal, by_hand = prepared.plan, prepared.folder, prepared.terminal, prepared.by_hand
     stop = shared.stop if shared is not None else None
-    display = choose_display(
-        plan, quiet=options.quiet, json=options.json, progress=not (options.no_progress or terminal)
-    )
+    progress = not (options.no_progress or terminal)
+    display = choose_display(plan, quiet=options.quiet, json=options.json, progress=progress, is_raw=options.raw)
     if options.verbose:
         print(f"xmml-run: {folder.path}\n{summary(plan)}", file=sys.stderr)
     try:

@@ -13,6 +13,7 @@ from xmml_run.commands.status import lost_lines
 from xmml_run.detach import OUTPUT
 from xmml_run.errors import NotARun
 from xmml_run.inspection import follow, read_own_run, read_run
+from xmml_run.terminal_text import shown
 
 DESCRIPTION = "Follow a detached run to its end, and return its exit status. Ctrl-C leaves it alone."
 
@@ -31,7 +32,7 @@ def run(options: Namespace) -> int:
         raise NotARun(f"{folder} was not detached; its output is where it was started. See xmml status and xmml logs")
     try:
         for text in follow([output], folder, go_on=True):
-            sys.stdout.write(text)
+            sys.stdout.write(shown(text) if sys.stdout.isatty() else text)
             sys.stdout.flush()
     except KeyboardInterrupt:
         print(f"\n{folder.name} goes on; xmml attach {folder} follows it again", file=sys.stderr)

@@ -10,6 +10,7 @@ from xmml_executors.outcome import ExitStatus
 from xmml_run.arguments import add_run_argument
 from xmml_run.errors import NotARun
 from xmml_run.inspection import follow, read_run
+from xmml_run.terminal_text import shown
 
 DESCRIPTION = "Print what an instance of a run has written."
 
@@ -20,6 +21,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("instance", metavar="INST", help="an instance; a copy as c[3]")
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
     parser.add_argument("--stderr", action="store_true", help="only standard error")
+    parser.add_argument("--raw", action="store_true", help="also what would command the terminal, but for colours")
 
 
 def run(options: Namespace) -> int:
@@ -35,7 +37,8 @@ def run(options: Namespace) -> int:
     folder = options.run / "instances" / options.instance
     streams = ("stderr",) if options.stderr else ("stdout", "stderr")
     files = [folder / stream for stream in streams]
+    is_raw = options.raw or not sys.stdout.isatty()
     for text in follow(files, options.run, options.follow):
-        sys.stdout.write(text)
+        sys.stdout.write(text if is_raw else shown(text))
         sys.stdout.flush()
     return ExitStatus.DONE

@@ -14,6 +14,7 @@ from xmml_run.arguments import add_run_argument
 from xmml_run.conduit_table import conduit_lines
 from xmml_run.inspection import RunView, read_run
 from xmml_run.resume import what_resuming_does
+from xmml_run.terminal_text import printable
 
 DESCRIPTION = (
     "Say how a run is going, or how it ended: of a run over sites the last news of each site, then each instance with "
@@ -37,11 +38,6 @@ def run(options: Namespace) -> int:
     else:
         print("\n".join(map(printable, status_lines(view))))
     return ExitStatus.DONE
-
-
-def printable(text: str) -> str:
-    """Return a text without characters that a terminal would obey."""
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
 
 
 def lost_lines(folder: Path) -> list[str]:
