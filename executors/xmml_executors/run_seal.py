@@ -7,6 +7,7 @@ the name of the run, of its plan, and of the folder itself (its inode): a copy o
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import hmac
 import json
@@ -97,7 +98,10 @@ def _hash(key: bytes, folder: Path, run_id: str) -> str:
 
 def _key() -> bytes:
     """Return the key of this user, which is made when it is first needed."""
-    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state")
+    try:
+        state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state")
+    except RuntimeError:  # a user whom the system does not know, as in some containers
+        raise FileNotFoundError(errno.ENOENT, "there is no home directory; set XDG_STATE_HOME", "~") from None
     path = state / "xmml/run.key"
     with suppress(FileNotFoundError):
         return _read_key(path)
@@ -117,8 +121,9 @@ def _read_key(path: Path) -> bytes:
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
         found = os.fstat(file.fileno())
         if found.st_uid != os.geteuid() or found.st_mode & 0o077:
-            raise PermissionError(1, "it must belong to you, and be readable by nobody else (chmod 600)", str(path))
+            why = "it must belong to you, and be readable by nobody else (chmod 600)"
+            raise PermissionError(errno.EPERM, why, str(path))
         key = file.read(KEY_BYTES + 1)
     if len(key) != KEY_BYTES:
-        raise OSError(22, "it is no key; without it, earlier runs can no longer be resumed", str(path))
+        raise OSError(errno.EINVAL, "it is no key; without it, earlier runs can no longer be resumed", str(path))
     return key

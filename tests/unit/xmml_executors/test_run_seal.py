@@ -74,6 +74,16 @@ def test_another_key_knows_nothing_of_the_run(run: Path, tmp_path: Path, monkeyp
     assert (tmp_path / "other/xmml/run.key").stat().st_mode & 0o777 == 0o600
 
 
+def test_without_a_home_directory_the_key_is_missed_in_words(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setattr(Path, "home", no_home)
+    with pytest.raises(NotOurs, match="~: there is no home directory; set XDG_STATE_HOME"):
+        sealed_run(run)
+
+
 def test_a_key_that_others_can_read_is_refused(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     seal(run, "model-1")
