@@ -58,11 +58,15 @@ def check_released(run: Run, *names: str, since: float, within_s: float = RELEAS
 
 def left_after_a_run(bed: Bed, limit_s: float, *names: str) -> list[str]:
     """What is left at the named sites (default: at all of them) and on the laptop, but for what is kept for the next
-    run: staged files, and the link to the development kit where the path of the installation has spaces."""
+    run: staged files, the key that seals run folders, and the link to the development kit where the path of the
+    installation has spaces."""
     return wait_until_clean(bed, limit_s, *names, is_kept=_is_kept)
 
 
-_KEPT = re.compile(r"file at \w+: ~\w+/(xmml|xmml/staged.*|\.local|\.local/share|\.local/share/xmml(/kit-\w+)?)$")
+_KEPT = re.compile(
+    r"file at \w+: ~\w+/(xmml|xmml/staged.*|\.local|\.local/share|\.local/share/xmml(/kit-\w+)?"
+    r"|\.local/state|\.local/state/xmml(/run\.key)?)$"
+)
 
 
 def _is_kept(line: str) -> bool:

@@ -34,6 +34,11 @@ def a_bed(**options: Any) -> Iterator[Bed]:
         yield bed
 
 
+@pytest.fixture(autouse=True, scope="session")
+def keys_of_its_own() -> None:
+    """Users at the sites have their keys in their homes there."""
+
+
 @contextlib.contextmanager
 def left_clean(bed: Bed, *, is_staged_kept: bool) -> Iterator[Bed]:
     """Within the block a test uses the bed; what it leaves there is an error, but for staged files if they are kept."""

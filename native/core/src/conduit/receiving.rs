@@ -42,6 +42,8 @@ pub struct ReceivingEnd {
     is_checked: bool,
     /// The connection by which the conduit comes, where that is certain; else it may be any from the sender.
     pub via: Option<Arc<Connection>>,
+    /// Other methods are allowed now, and nothing has come by another connection since.
+    pub is_changing: bool,
     queue: VecDeque<(Message, u64)>,
     /// What came before its time, by number; `None`: the end.
     early: BTreeMap<u64, Option<(Message, u64)>>,
@@ -68,6 +70,7 @@ impl ReceivingEnd {
             is_protected: false,
             lost: None,
             via: None,
+            is_changing: false,
             queue: VecDeque::new(),
             early: BTreeMap::new(),
             changes: Vec::new(),
@@ -123,6 +126,12 @@ impl ReceivingEnd {
     /// Whether it is certain that messages come by this connection.
     pub fn comes_by(&self, connection: &Connection) -> bool {
         self.via.as_ref().is_some_and(|via| via.token == connection.token)
+    }
+
+    /// Messages come by this connection from now on, as far as is known.
+    pub fn goes_over_to(&mut self, connection: &Connection) {
+        self.method = Some(connection.method);
+        self.is_protected = connection.is_protected();
     }
 
     /// No message comes by this connection any more.

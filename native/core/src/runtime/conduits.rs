@@ -119,8 +119,8 @@ impl Conduits {
         if end.comes_by(connection) {
             return;
         }
-        end.method = Some(connection.method);
-        end.is_protected = connection.is_protected();
+        end.goes_over_to(connection);
+        end.is_changing = false;
         end.via = (!end.is_coming_by_two()).then(|| connection.clone());
     }
 

@@ -217,8 +217,11 @@ impl State {
                 }
                 Frame::Continues { conduit, sequence } => {
                     let end = self.conduits.receiving_from(connection, conduit)?;
-                    self.conduits.receiving[end].continues(sequence);
-                    self.conduits.receiving[end].via = None;
+                    let end = &mut self.conduits.receiving[end];
+                    end.continues(sequence);
+                    end.via = None;
+                    end.is_changing = false;
+                    end.goes_over_to(connection);
                 }
                 Frame::Closes => self.routing().let_go(connection),
                 other => return Err(format!("it sent a frame that has no place here: {:?}", KindOf(&other))),
@@ -235,9 +238,8 @@ impl State {
     pub fn add_sender_connection(&mut self, connection: &Arc<Connection>) {
         for end in self.conduits.receiving.iter_mut().filter(|end| end.spec.sender == connection.peer) {
             end.lost = None;
-            if end.via.is_none() {
-                end.method = Some(connection.method);
-                end.is_protected = connection.is_protected();
+            if end.via.is_none() || end.is_changing {
+                end.goes_over_to(connection);
             }
             self.deferred.queue(connection, end.encode_resume().into());
             // The last receipt may have been lost with the connection before, and the sender be waiting for it.

@@ -113,7 +113,8 @@ impl IoThread {
                 }
             }
             ToInstance::Allow { change, conduit, methods } => {
-                if state.conduits.receiving_end(conduit).is_some() {
+                if let Some(end) = state.conduits.receiving_end(conduit) {
+                    state.conduits.receiving[end].is_changing = true;
                     doors = Some((change, conduit, methods.clone()));
                 }
                 // An instance that is coupled to itself hears of it once, and is both.
