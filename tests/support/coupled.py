@@ -41,8 +41,8 @@ class Ended:
 
 def all_held(ended: Mapping[str, Ended]) -> None:
     """Check that every program found what it wanted."""
-    for name, end in ended.items():
-        assert end.status == 0, f"{name}: exit status {end.status}\n{end.output}{end.errors}"
+    told = "\n".join(f"{name}: exit status {end.status}\n{end.output}{end.errors}" for name, end in ended.items())
+    assert all(end.status == 0 for end in ended.values()), told
 
 
 class Run:
