@@ -47,7 +47,9 @@ def sealed_run(folder: Path) -> str:
     """
     try:
         check_owner(folder)
-        file = os.open(folder / SEAL, os.O_RDONLY | os.O_NOFOLLOW)
+        if not stat.S_ISREG(os.lstat(folder / "plan.json").st_mode):
+            raise NotOurs(f"{folder} was not made by a run of yours: its plan is no file")
+        file = os.open(folder / SEAL, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(file, encoding="utf-8") as opened:
             found = json.load(opened)
         run_id, claimed = found["run"], found["hash"]

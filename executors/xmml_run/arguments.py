@@ -299,7 +299,9 @@ def run_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--no-progress", action="store_true", help="plain lines also on a terminal")
     parser.add_argument(
-        "--raw", action="store_true", help="with plain lines, show on a terminal also what would command it"
+        "--raw",
+        action="store_true",
+        help="with plain lines, show everything as it was written, also what commands the terminal",
     )
     parser.add_argument("--version", action="version", version=f"xmml {xmml.__version__}")
     return parser

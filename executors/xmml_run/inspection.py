@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from xmml_executors.conduit_figures import from_events
 from xmml_executors.instance_record import InstanceRecord
-from xmml_executors.run_lock import is_owned
+from xmml_executors.run_lock import LOCK, is_owned
 from xmml_executors.run_outputs import read_events
 from xmml_executors.run_seal import NotOurs, sealed_run
 from xmml_planner import PlanFormatError, plan_from_text
@@ -22,6 +24,9 @@ from xmml_run.file_growth import wait_for_growth
 #: How long to wait for logs to grow before looking whether the run goes on.
 LOOK_EVERY_S = 0.5
 READ_CHARACTERS = 64 * 1024
+
+#: Larger files of a foreign folder are not read.
+LARGEST_FOREIGN_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -88,9 +93,23 @@ def read_run(folder: Path) -> RunView:
     else:
         return _read_run(folder)
     try:
+        _check_files(folder)
         return replace(_read_run(folder, may_ask=False), foreign=foreign)
     except (KeyError, TypeError, ValueError, AttributeError, OSError):
         raise NotARun(f"{foreign}, and its files are not those of a run") from None
+
+
+def _check_files(folder: Path) -> None:
+    """Check that what is read of a foreign folder can be read to its end.
+
+    Raises:
+        ValueError: something is no file, or too large.
+    """
+    for name in ("plan.json", "events.jsonl", LOCK):
+        with suppress(FileNotFoundError, NotADirectoryError):  # which is told of the run
+            found = (folder / name).lstat()
+            if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_FOREIGN_BYTES:
+                raise ValueError(name)
 
 
 def _read_run(folder: Path, *, may_ask: bool = True) -> RunView:
@@ -140,7 +159,7 @@ def _last_words(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
             site, text = event["text"].split(": ", 1)
             sites[site] = text
         elif event["what"] == "site progress":
-            sites[event["site"]] = event["doing"] or "nothing goes on there any more"
+            sites[event["site"]] = event["doing"] or "done"
     return sites
 
 

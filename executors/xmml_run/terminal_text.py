@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
+#: Control characters, halves of characters, and ends of lines other than "\n".
+_COMMANDS = ("Cc", "Cs", "Zl", "Zp")
+#: What follows these is shown in another order.
+_REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _COLOUR = re.compile(r"(\x1b\[[0-9;]{0,30}m)")
 _OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)(?=[^\n])")
 
@@ -14,7 +19,9 @@ def printable(text: str) -> str:
     >>> printable("pending\\x1b]0;owned\\a")
     'pending�]0;owned�'
     """
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+    if text.isprintable():
+        return text
+    return "".join("\N{REPLACEMENT CHARACTER}" if _is_command(each) else each for each in text)
 
 
 def shown(text: str) -> str:
@@ -27,6 +34,10 @@ def shown(text: str) -> str:
     text = _OVERWRITTEN.sub("", text).replace("\r", "")
     pieces = _COLOUR.split(text)
     return "".join(piece if number % 2 else _plain(piece) for number, piece in enumerate(pieces))
+
+
+def _is_command(character: str) -> bool:
+    return unicodedata.category(character) in _COMMANDS or character in _REORDERING
 
 
 def _plain(text: str) -> str:

@@ -240,7 +240,7 @@ class Launcher:
         self, job: SiteJob, instance: PlannedInstance, command: Sequence[str], env: Mapping[str, str]
     ) -> dict[str, str]:
         """Give `mpirun` a folder of its own (see `xmml_executors.mpi_sessions`) where agents can remove it."""
-        nodes = {share.node for share in instance.shares}
+        nodes = {share.node for share in instance.shares} or {0}
         has_agents = nodes <= {agent.node for agent in job.nodes.agents}
         if SESSION_FOLDER_OF_MPI in env or not is_mpirun(command) or not has_agents:
             return {}

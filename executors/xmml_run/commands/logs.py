@@ -21,7 +21,9 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("instance", metavar="INST", help="an instance; a copy as c[3]")
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the run has ended")
     parser.add_argument("--stderr", action="store_true", help="only standard error")
-    parser.add_argument("--raw", action="store_true", help="also what would command the terminal, but for colours")
+    parser.add_argument(
+        "--raw", action="store_true", help="print everything as it was written, also what commands the terminal"
+    )
 
 
 def run(options: Namespace) -> int:

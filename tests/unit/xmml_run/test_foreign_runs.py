@@ -77,6 +77,14 @@ def test_nonsense_in_it_is_one_line(foreign: Path, events: str, capsys: pytest.C
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.parametrize("name", ["plan.json", "events.jsonl", ".lock", SEAL])
+def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(foreign: Path, name: str) -> None:
+    (foreign / name).unlink(missing_ok=True)
+    os.mkfifo(foreign / name)
+    assert xmml_command(["status", str(foreign)]) == (0 if name == SEAL else 2)
+    assert xmml_command(["cancel", str(foreign)]) == 2
+
+
 def test_what_it_says_cannot_write_to_the_terminal(foreign: Path, capsys: pytest.CaptureFixture[str]) -> None:
     event = {"what": "site", "instance": None, "text": "alpha: \033]0;owned\a pending"}
     (foreign / "events.jsonl").write_text(json.dumps(event) + "\n")

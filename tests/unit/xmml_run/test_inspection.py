@@ -84,7 +84,7 @@ def test_a_run_whose_instances_are_gone_and_whose_results_are_on_their_way_is_en
     with own(tmp_path):
         view = read_run(tmp_path)
     assert (view.state, view.instances["a"]["state"]) == ("ending", "left")
-    assert view.sites == {"alpha": "fetching results", "beta": "nothing goes on there any more"}
+    assert view.sites == {"alpha": "fetching results", "beta": "done"}
 
 
 def test_a_run_that_was_killed_is_lost(tmp_path: Path) -> None:
