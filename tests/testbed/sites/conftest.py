@@ -34,9 +34,10 @@ def a_bed(**options: Any) -> Iterator[Bed]:
         yield bed
 
 
-@pytest.fixture(autouse=True, scope="session")
-def keys_of_its_own() -> None:
-    """Users at the sites have their keys in their homes there."""
+@pytest.fixture(autouse=True)
+def keys_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Users at the sites have their keys in their homes there, also after tests of other folders in this process."""
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ import printed
 import pytest
 from rings import facts_of, hosts, planned_hosts, write_ring
 from testbed.files import INSTALLED, REPOSITORY
-from waiting import RUN_LIMIT_S, wait_until
+from waiting import RUN_LIMIT_S, complete_lines, wait_until
 
 if TYPE_CHECKING:
     from testbed import Bed
@@ -108,17 +109,6 @@ def is_removed(path: Path) -> bool:
     return not path.exists()
 
 
-def processes_of(machine: int, user: int) -> list[int]:
-    """The processes of a user in the namespace of a machine."""
-    space = os.readlink(f"/proc/{machine}/ns/pid_for_children")
-    found = []
-    for entry in Path("/proc").iterdir():
-        with contextlib.suppress(OSError, ValueError):
-            if entry.stat().st_uid == user and os.readlink(entry / "ns/pid") == space:
-                found.append(int(entry.name))
-    return found
-
-
 def test_instances_run_on_all_nodes_of_the_job_and_nothing_is_submitted(home: Home) -> None:
     home.ring({"a": "", "b": "", "c": "", "wide": 'run:threads="2"', "other": 'run:threads="2"'})
     said = home.batch("--nodes=2 --ntasks-per-node=4", "xmml-run ring/model.xmml -o run")
@@ -159,29 +149,14 @@ def test_the_script_of_the_documentation_runs_the_canals_on_both_nodes(home: Hom
     shutil.rmtree(home.path / "canal/build", ignore_errors=True)
     home.write("canal/canal.sh", printed.files("allocations.md")["canal.sh"])
     home.type("cd canal && sbatch -o ../out canal.sh", check=True)
-    sections: dict[str, set[str]] = {name: set() for name in ALPHA}
-
-    def are_busy() -> bool:
-        """Whether sections have computed on each node."""
-        for name, busy in sections.items():
-            machine = next(each for each in home.cluster.machines if each.name == name)
-            busy |= {str(pid) for pid in processes_of(machine.pid, home.cluster.users[0].number) if computes(pid)}
-        return all(len(busy) >= 3 for busy in sections.values())
-
-    wait_until(are_busy, lambda: f"{sections}: {home.said()}", RUN_LIMIT_S)
     wait_until(lambda: not home.type("squeue -h").stdout, "the job does not end", RUN_LIMIT_S)
     said = home.said()
     assert re.search(r"canal: 12 instances ran .* and exchanged", said), said
     (run,) = (home.path / "canal/runs").iterdir()
     assert (run / "instances/picture/work/levels.png").exists()
-
-
-def computes(pid: int) -> bool:
-    """Whether a process is a section of the canals that has used a processor for a while."""
-    with contextlib.suppress(OSError):
-        name, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
-        return name == "section" and int(rest.split()[11]) >= 2
-    return False
+    joined = [each for each in complete_lines(run / "events.jsonl") if each["what"] == "joined"]
+    sections = Counter(each["host"] for each in joined if each["language"] == "c++")
+    assert {host for host, number in sections.items() if number >= 3} == set(ALPHA), sections
 
 
 def test_programs_are_bound_to_the_cores_that_the_job_has(bound_bed: Bed) -> None:
