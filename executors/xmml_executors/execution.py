@@ -554,9 +554,9 @@ class _Execution:
     def on_site_report(self, report: SiteReport, now: float) -> None:
         """Something about a site, or about getting what is needed there."""
         match report:
-            case SiteNotice(text):
-                self.note("site", text=text)
-                self.watcher.notice(text, None)
+            case SiteNotice(text, about):
+                self.note("site", about=about, text=text)
+                self.watcher.notice(str(report), None)
             case SiteFailed(reason, site, gone, inside):
                 self.note("site failed", reason=reason, failed_site=site)
                 records = [self.coordination.records[name] for name in inside]
@@ -581,12 +581,13 @@ class _Execution:
             if isinstance(report, SiteProgress):
                 self.folder.event("site progress", site=report.site, doing=report.doing)
             else:
-                self.folder.event("site", site=self.first_site, text=report.text)
+                about = report.site if isinstance(report, SiteNotice) else ""
+                self.folder.event("site", site=self.first_site, about=about, text=report.text)
             self.folder.flush()
         if isinstance(report, ResultsLeft):
             self.left.append(report)
         if not isinstance(report, SiteProgress):
-            self.watcher.notice(report.text, None)
+            self.watcher.notice(str(report), None)
             return
         self.sites_progress.update(report.site, report.doing)
         if now >= self.show_progress_at and self.sites_progress:

@@ -67,9 +67,17 @@ class LateComing:
 
 @dataclass(frozen=True)
 class SiteNotice:
-    """People should know something of a site."""
+    """People should know something of a site.
+
+    Attributes:
+        site: empty if it is not about one site.
+    """
 
     text: str
+    site: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.site}: {self.text}" if self.site else self.text
 
 
 @dataclass(frozen=True)
@@ -103,6 +111,9 @@ class ResultsLeft:
 
     text: str
     interrupted: bool
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass(frozen=True)

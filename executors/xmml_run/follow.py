@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from xmml_executors.executor import SiteNotice
 from xmml_executors.run_lock import is_owned
 from xmml_executors.sites_progress import SitesProgress
 
@@ -41,7 +42,7 @@ def wait_until_ended(
                 if event["what"] == "site progress":
                     progress.update(event["site"], event["doing"])
                 elif event["what"] == "site":
-                    tell(event["text"])
+                    tell(str(SiteNotice(event["text"], event["about"])))
             if goes_on and now - noted_at > limit_s:
                 return False
             if goes_on and now - told_at >= tell_every_s:

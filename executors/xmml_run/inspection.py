@@ -14,7 +14,7 @@ from xmml_executors.instance_record import InstanceRecord
 from xmml_executors.run_lock import LOCK, is_owned
 from xmml_executors.run_outputs import read_events
 from xmml_executors.run_seal import NotOurs, sealed_run
-from xmml_planner import PlanFormatError, plan_from_text
+from xmml_planner import Plan, PlanFormatError, plan_from_text
 
 from xmml.late_dataclass import dataclass
 from xmml_run.asking import ask
@@ -36,7 +36,7 @@ class RunView:
     Attributes:
         state: `waiting` while its jobs wait in queues, `running`, `ending` while its results are fetched, or the word
             of its exit status; `lost` if it ended without a word (kill -9, loss of power).
-        instances: the numbers of each instance.
+        instances: the site and the numbers of each instance.
         conduits: how each conduit travels, and what has passed it.
         sites: of a run over sites that goes on or is lost, what was last told of each.
         not_bound: why its processes on this machine are not bound to cores, if that is worth a word.
@@ -126,12 +126,13 @@ def _read_run(folder: Path, *, may_ask: bool = True) -> RunView:
     if events and events[-1]["what"] == "run ended":
         last = events[-1]
         how = (last["status"], last["reason"] or "")
-        return RunView(folder, *how, last["instances"], last["wall_s"], conduits, not_bound=not_bound)
+        rows = _with_sites(last["instances"], plan)
+        return RunView(folder, *how, rows, last["wall_s"], conduits, not_bound=not_bound)
     sites = _last_words(events)
     live = ask(folder, {"ask": "status"}) if may_ask else None
     if live is not None:
-        state = going(live["instances"], sites)
-        return RunView(folder, state, "", live["instances"], None, live["conduits"], sites, not_bound)
+        rows = _with_sites(live["instances"], plan)
+        return RunView(folder, going(rows, sites), "", rows, None, live["conduits"], sites, not_bound)
     rows = {instance.name: InstanceRecord(instance.name).as_json() for instance in plan.instances}
     is_stopping = False
     for event in events:
@@ -148,16 +149,21 @@ def _read_run(folder: Path, *, may_ask: bool = True) -> RunView:
         state = "ending"
     else:
         state = going(rows, sites)
-    return RunView(folder, state, "", rows, None, conduits, sites, not_bound)
+    return RunView(folder, state, "", _with_sites(rows, plan), None, conduits, sites, not_bound)
+
+
+def _with_sites(rows: Mapping[str, dict[str, Any]], plan: Plan) -> dict[str, dict[str, Any]]:
+    """Return the numbers of each instance with the site where it runs."""
+    sites = {instance.name: instance.site for instance in plan.instances}
+    return {name: {"site": sites[name], **row} for name, row in rows.items()}
 
 
 def _last_words(events: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return what was last told of each site about which something was told."""
     sites: dict[str, str] = {}
     for event in events:
-        if event["what"] == "site" and ": " in event["text"]:
-            site, text = event["text"].split(": ", 1)
-            sites[site] = text
+        if event["what"] == "site" and event["about"]:
+            sites[event["about"]] = event["text"]
         elif event["what"] == "site progress":
             sites[event["site"]] = event["doing"] or "done"
     return sites

@@ -14,8 +14,8 @@ A = PlannedInstance(
 PLAN = Plan("m", "/m.xmml", "/", (Job("all", "local", ("a",)),), (), (A,), ())
 
 
-def write_run(folder: Path, *events: dict[str, object]) -> None:
-    (folder / "plan.json").write_text(PLAN.to_text())
+def write_run(folder: Path, *events: dict[str, object], plan: Plan = PLAN) -> None:
+    (folder / "plan.json").write_text(plan.to_text())
     lines = [json.dumps({"time": 1.0, "site": "local", "instance": "a", **event}) for event in events]
     (folder / "events.jsonl").write_text("".join(f"{line}\n" for line in lines))
     folder.chmod(0o700)

@@ -48,7 +48,7 @@ from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.protocol import LeaseExpired, TimedOut
 from xmml_executors.protocol import Ready as AgentReady
 
-Tell = Callable[[str], None]
+Tell = Callable[[str, str], None]
 
 
 class CoAllocationFailed(Exception):
@@ -168,8 +168,8 @@ class CoAllocation:
                 if job.is_ready and self.strategy.awaits(job.member, attempt):
                     hosts = ", ".join(job.about[each.node].host for each in job.nodes.agents)
                     allocation = job.part.allocation
-                    id = allocation.job if allocation is not None else job.id
-                    self._tell(f"{job.site}: ready on {hosts}" + (f", job {id}" if id else ""))
+                    id = allocation.job if allocation is not None else job.id if job.part.submits_jobs else ""
+                    self._tell(f"ready on {hosts}" + (f", job {id}" if id else ""), job.site)
                     self.on(Ready(job.member, attempt))
             case TimedOut():
                 self.on(Ended(job.member, attempt, "it received no order in time"))
@@ -245,14 +245,15 @@ class CoAllocation:
             self.on(Rejected(jobs[0].member, attempt, f"{error}; {beyond}" if beyond else str(error)))
             return
         for job in jobs:
-            where = f" as job {job.id}" if site.site.submits_jobs else ""
             again = f", attempt {attempt}" if attempt > 1 else ""
-            if site.site.allocation is None:
-                self._tell(f"{job.site}: submitted{where}{again}")
+            if site.site.submits_jobs:
+                self._tell(f"submitted as job {job.id}{again}", job.site)
+            elif site.site.allocation is None:
+                self._tell(f"starting{again}", job.site)
             self.on(Submitted(job.member, attempt))
 
     async def _cancel(self, job: SiteJob, attempt: int, reason: str) -> None:
-        self._tell(f"{job.site}: released ({reason})")
+        self._tell(f"released ({reason})", job.site)
         await self._sites[job.site].cancel(job, attempt)
 
     async def _estimate(self, site: RunSite, jobs: Sequence[SiteJob]) -> None:

@@ -301,8 +301,8 @@ class Launcher:
         if session is not None:
             self._soon(lambda: session.send_order(job.agent(node), order))
 
-    def _notice(self, text: str) -> None:
-        self._reports.put(SiteNotice(text))
+    def _notice(self, text: str, site: str = "") -> None:
+        self._reports.put(SiteNotice(text, site))
 
     def _failed(self, error: BaseException, gone: Sequence[str] = (), inside: Sequence[str] = ()) -> None:
         """Report a failure of the run.
@@ -393,14 +393,15 @@ class Launcher:
         )
         staged = await site.stage(files, images_at(self.plan, parts))
         self._notice(
-            f"{site.name}: {counted(staged['files'], 'file')} staged, {staged['sent_files']} of them sent "
-            f"({staged['sent_bytes']:,} bytes)"
+            f"{counted(staged['files'], 'file')} staged, {staged['sent_files']} of them sent "
+            f"({staged['sent_bytes']:,} bytes)",
+            site.name,
         )
 
     async def _prepare(self, site: RunSite, coordinator: Sequence[str]) -> None:
         """Everything that a site needs before its job is submitted."""
         if site.site.allocation is None:
-            self._notice(f"{site.name}: connecting")
+            self._notice("connecting", site.name)
         parts = {job.part.name for job in self.jobs.values() if job.site == site.name}
         left = self.past.sites.get(site.name) if self.past is not None else None
         if left is not None and self.past is not None:
@@ -535,8 +536,9 @@ class Launcher:
             missing = ", ".join(str(each.node) for each in job.nodes.agents if each.node not in job.about)
             said = await site.last_words_of(folder)
             self._notice(
-                f"{job.member}: nothing has started on node {missing} of job {job.id} for {STARTS_WITHIN_S:.0f} s"
-                f"{f'; its script says: {said}' if said else ''}"
+                f"nothing has started on node {missing} of job {job.id} for {STARTS_WITHIN_S:.0f} s"
+                f"{f'; its script says: {said}' if said else ''}",
+                job.site,
             )
 
     async def _on_failed_step(self, site: RunSite, job: SiteJob, agent: str, report: protocol.StepFailed) -> None:
@@ -614,7 +616,7 @@ class Launcher:
                 if status is None or attempts.get(job.id) != job.attempt or job.folder in self._over:
                     continue
                 if told := self._queue_news.of(job, status, self._loop.time()):
-                    self._notice(told)
+                    self._notice(told, job.site)
                 beyond = await self._beyond_limits(site, job, status, jobs)
                 if status.can_never_run or (status.may_never_run and beyond):
                     with contextlib.suppress(TransportError):  # it stays in the queue for ever unless it is taken out
@@ -637,7 +639,7 @@ class Launcher:
         self._explained.add((job.folder, status.reason))
         if status.waits_for_nodes:
             if broken := await site.broken_nodes(job):
-                self._notice(f"{job.site}: job {job.id} pending ({status.reason}): {broken}")
+                self._notice(f"job {job.id} pending ({status.reason}): {broken}", job.site)
             return ""
         parts = [each for each in jobs if each.id == job.id]
         beyond = await site.beyond_limits(parts, status.reason)

@@ -135,7 +135,7 @@ class Teardown:
         try:
             rest = await task
             if rest.links:
-                self._report(SiteNotice(f"{site.name}: {links_left_out(rest)}"))
+                self._report(SiteNotice(links_left_out(rest), site.name))
             return self._why_left(rest), True
         except asyncio.CancelledError:
             if not task.cancelled():

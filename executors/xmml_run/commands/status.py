@@ -70,15 +70,17 @@ def status_lines(view: RunView) -> list[str]:
     lines += [f"  {site}: {told}" for site, told in view.sites.items()]
     width = max(map(len, view.instances), default=0)
     is_elsewhere = bool({row["host"] for row in view.instances.values()} - {None, socket.gethostname()})
+    has_sites = len({row["site"] for row in view.instances.values()}) > 1
     for name, row in view.instances.items():
         sent = row["messages_sent"]
         numbers = f"{sent:,} message{'' if sent == 1 else 's'} sent, {row['messages_received']:,} received"
         where = f" ({row['process']})" if row.get("process") else ""
+        site = f", at {row['site']}" if has_sites else ""
         host = f", on {row['host']}" if is_elsewhere and row["host"] else ""
         cpus = f", on CPU{'' if row['cpus'].isdecimal() else 's'} {row['cpus']}" if row.get("cpus") else ""
         waits = f"; waits for {', '.join(row['waits_for'])}" if row.get("waits_for") else ""
         away = "; its connection is broken, it may come back" if row.get("is_away") else ""
-        lines.append(f"  {name.ljust(width)}  {row['state']:<8}  {numbers}{host}{cpus}{where}{waits}{away}")
+        lines.append(f"  {name.ljust(width)}  {row['state']:<8}  {numbers}{site}{host}{cpus}{where}{waits}{away}")
     if view.not_bound:
         lines.append(f"  not bound to cores: {view.not_bound}")
     return [*lines, *conduit_lines(view.conduits)]

@@ -73,15 +73,15 @@ NEVER_REASONS = {
     "InvalidAccount",
     "InvalidQOS",
     "PartitionConfig",
-    "PartitionNodeLimit",
     "PartitionTimeLimit",
     "QOSNotAllowed",
     "ReservationDeleted",
 }
 #: The same, of limits of an account (association) or a QOS on each job.
 _NEVER = re.compile(r"(Assoc|QOS)Max\w*PerJob\w*|(Assoc|QOS)MaxWallDuration\w*|QOSMin\w+")
-#: Limits that all jobs of a user, an account or a QOS share: the job may have to wait only.
-_PERHAPS_NEVER = re.compile(r"(Assoc|QOS)(Grp|Max)\w+")
+#: Limits that all jobs of a user, an account or a QOS share, and a limit that is also named for nodes that are down: the
+#: job may have to wait only.
+_PERHAPS_NEVER = re.compile(r"(Assoc|QOS)(Grp|Max)\w+|PartitionNodeLimit")
 #: Nodes are in use, or do not work. squeue writes the last one with underscores.
 _FOR_NODES = re.compile(r"Resources|ReqNodeNotAvail.*|Nodes.required.for.job.are.DOWN.*")
 

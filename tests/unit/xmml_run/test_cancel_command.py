@@ -75,7 +75,7 @@ def test_cancel_waits_as_long_as_the_run_notes_what_goes_on_and_tells_it_of_ever
             ending.note("site progress", site="gamma", doing="fetching results")
             ending.note("site progress", site="gamma", doing="")
             time.sleep(0.1)
-        ending.note("site", text="alpha: something that people should know")
+        ending.note("site", about="alpha", text="something that people should know")
         ending.end()
 
     fetching = threading.Thread(target=fetch_results)
@@ -111,7 +111,7 @@ def test_ctrl_c_ends_the_waiting_of_cancel_and_says_what_goes_on(ending: EndingR
         reading.start()
 
         def is_told() -> bool:
-            ending.note("site", text="alpha: a notice")
+            ending.note("site", about="alpha", text="a notice")
             return bool(said)
 
         wait_until(is_told, "it does not wait")

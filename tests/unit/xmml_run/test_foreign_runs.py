@@ -70,7 +70,7 @@ def test_nobody_is_asked_whom_it_names(foreign: Path) -> None:
             listener.accept()
 
 
-@pytest.mark.parametrize("events", ["nonsense\n", "[]\n", '{"what": 1}\n', '{"what": "site", "text": []}\n'])
+@pytest.mark.parametrize("events", ["nonsense\n", "[]\n", '{"what": 1}\n', '{"what": "site", "about": []}\n'])
 def test_nonsense_in_it_is_one_line(foreign: Path, events: str, capsys: pytest.CaptureFixture[str]) -> None:
     (foreign / "events.jsonl").write_text(events)
     assert xmml_command(["status", str(foreign)]) == 2
@@ -86,7 +86,7 @@ def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(foreign: Path, name:
 
 
 def test_what_it_says_cannot_write_to_the_terminal(foreign: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    event = {"what": "site", "instance": None, "text": "alpha: \033]0;owned\a pending"}
+    event = {"what": "site", "instance": None, "about": "alpha", "text": "\033]0;owned\a pending"}
     (foreign / "events.jsonl").write_text(json.dumps(event) + "\n")
     assert xmml_command(["status", str(foreign)]) == 0
     assert "\033" not in capsys.readouterr().out

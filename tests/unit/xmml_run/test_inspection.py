@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -253,7 +254,7 @@ SUBMITTED = {"what": "submitted", "site": "alpha", "job": "m.1", "id": "17"}
 def test_a_lost_run_over_sites_says_what_resuming_and_cancelling_it_would_do(
     tmp_path: Path, lines: list[dict[str, object]], resuming: str, left: str
 ) -> None:
-    write_run(tmp_path, {"what": "joined", "host": "here"}, {"what": "site", "text": "alpha: connecting"})
+    write_run(tmp_path, {"what": "joined", "host": "here"}, {"what": "site", "about": "alpha", "text": "connecting"})
     write_journal(tmp_path, *lines)
     assert status_lines(read_run(tmp_path))[1:6] == [
         "  its xmml-run was killed",
@@ -262,6 +263,20 @@ def test_a_lost_run_over_sites_says_what_resuming_and_cancelling_it_would_do(
         "  last news:",
         "  alpha: connecting",
     ]
+
+
+def test_what_is_told_of_no_single_site_is_no_news_of_a_site(tmp_path: Path) -> None:
+    failed = {"about": "", "text": "alpha could not be cleaned: the disk is full; xmml cancel runs/r tries again"}
+    write_run(tmp_path, {"what": "site", "about": "alpha", "text": "connecting"}, {"what": "site", **failed})
+    assert read_run(tmp_path).sites == {"alpha": "connecting"}
+
+
+def test_the_site_of_each_instance_is_told_if_there_are_several(tmp_path: Path) -> None:
+    a = PLAN.instances[0]
+    over_sites = dataclasses.replace(PLAN, instances=(a, dataclasses.replace(a, name="b", site="beta")))
+    write_run(tmp_path, {"what": "joined", "host": "n1"}, plan=over_sites)
+    lines = status_lines(read_run(tmp_path))
+    assert [line.split("received, ")[1] for line in lines if "received" in line] == [f"at {a.site}, on n1", "at beta"]
 
 
 def test_a_lost_run_of_which_nothing_is_left_says_so(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ class QueueNews:
         words = f"job {job.id} pending" + (f" ({reason})" if reason else "")
         if status.starts_in_s is not None:
             words += f", expected {_clock_time(time.time() + status.starts_in_s, status.starts_in_s)}"
-        return f"{job.site}: {words}, waited {seconds(waited_s)}"
+        return f"{words}, waited {seconds(waited_s)}"
 
 
 def _is_news(told: _Told, reason: str, start: float | None, now: float) -> bool:

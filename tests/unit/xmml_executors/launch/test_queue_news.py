@@ -28,7 +28,7 @@ def test_a_job_that_waits_is_told_with_the_reason_the_expected_start_and_how_lon
     news.of(job, status, 0.0)
     told = news.of(job, status, 360.0)
     assert told is not None
-    found = re.fullmatch(r"alpha: job 80 pending \(Resources\), expected (\d\d:\d\d), waited 6 min 0 s", told)
+    found = re.fullmatch(r"job 80 pending \(Resources\), expected (\d\d:\d\d), waited 6 min 0 s", told)
     assert found, told
     around = {time.strftime("%H:%M", time.localtime(time.time() + 3600 + off)) for off in (-60, 0)}
     assert found[1] in around

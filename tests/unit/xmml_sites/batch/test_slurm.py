@@ -314,6 +314,7 @@ def test_limits_of_accounts_and_qos_are_the_least_of_all_that_hold_for_a_job() -
         ("QOSMinCpuNotSatisfied", True, False),
         ("AssocGrpCpuLimit", False, True),
         ("QOSMaxCpuPerUserLimit", False, True),
+        ("PartitionNodeLimit", False, True),  # also said where nodes are down
         ("AssociationJobLimit", False, False),  # others of the account end, and it starts
         ("ReqNodeNotAvail, UnavailableNodes:a1", False, False),
         ("Resources", False, False),
