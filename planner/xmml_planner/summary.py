@@ -147,8 +147,13 @@ def _routes(plan: Plan) -> list[str]:
 
 
 def _relays(plan: Plan) -> list[str]:
+    described = {site.name: site for site in plan.sites}
     rows = []
     for relay in plan.relays:
+        site = described[relay.site]
+        if not site.has_queue and not site.is_here:  # the launcher starts relays on login nodes only
+            rows.append((f"  {relay.site}", "none", "its programs use that of this machine, through ssh"))
+            continue
         # Which relay dials through the ssh connection to a site, the plan does not say.
         links = [
             f"dials {path.between[1]} at {path.address}" if path.address else f"linked to {path.between[1]} through ssh"

@@ -79,7 +79,7 @@ NEVER_REASONS = {
 }
 #: The same, of limits of an account (association) or a QOS on each job.
 _NEVER = re.compile(r"(Assoc|QOS)Max\w*PerJob\w*|(Assoc|QOS)MaxWallDuration\w*|QOSMin\w+")
-#: Limits that all jobs of a user, an account or a QOS share, and a limit that is also named for nodes that are down: the
+#: Limits that all jobs of a user, an account or a QOS share, and one that Slurm also names where nodes are down: the
 #: job may have to wait only.
 _PERHAPS_NEVER = re.compile(r"(Assoc|QOS)(Grp|Max)\w+|PartitionNodeLimit")
 #: Nodes are in use, or do not work. squeue writes the last one with underscores.

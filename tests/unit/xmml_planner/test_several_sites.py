@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from xmml_planner import NoPlan, Plan, WishError, plan, plan_from_text
+from xmml_planner import NoPlan, Plan, WishError, plan, plan_from_text, summary
 from xmml_planner.problems import NodesWanted
 from xmml_planner.several_sites import plan_over_sites
 from xmml_planner.sites import SiteCatalogue, sites_from_text
@@ -181,6 +182,13 @@ def test_messages_that_must_stay_within_a_site_keep_partners_together(calling: M
 def test_a_site_without_a_relay_has_no_way_to_another(calling: MakeModel) -> None:
     with pytest.raises(NoPlan, match=r"there is no way for macro\.state -> micro\.start"):
         planned(calling(), ALPHA, "relay = false\n", BETA, wishes=SPLIT)
+
+
+def test_a_site_without_a_queue_is_shown_without_a_relay_of_its_own(calling: MakeModel) -> None:
+    plain = '[site.beta]\nssh = "beta"\ncores = 4\n'
+    shown = summary(planned(calling(), ALPHA, LINK, plain, wishes=SPLIT)).split("relays\n")[1]
+    assert re.search(r"^  beta +none +its programs use that of this machine", shown, re.MULTILINE)
+    assert not re.search(r"^  (alpha|here) .*none", shown, re.MULTILINE)
 
 
 def test_relays_that_only_dial_out_meet_at_the_machine_of_the_launch(calling: MakeModel) -> None:

@@ -52,7 +52,9 @@ def told(work: Callable[[CoAllocation, SiteJob, Any], Coroutine[Any, Any, None]]
         job = SiteJob("j", "alpha", alpha, planned, 3600.0, JobNodes(planned, alpha, ()))
         site: Any = SlowSite(alpha)
         strategy = Rendezvous([Member("j", "alpha", 1, 3600.0)])
-        co_allocation = CoAllocation(strategy, {"j": job}, {"alpha": site}, lambda text, site: words.append(f"{site}: {text}"))
+        co_allocation = CoAllocation(
+            strategy, {"j": job}, {"alpha": site}, lambda text, site: words.append(f"{site}: {text}")
+        )
         gathering = asyncio.create_task(co_allocation.gather())
         await asyncio.sleep(0)
         await work(co_allocation, job, site)
