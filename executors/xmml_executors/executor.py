@@ -65,6 +65,10 @@ class LateComing:
     """Some of the late instances can be started now."""
 
 
+#: Tells people something, and the site that it is about; empty: none, or several.
+Tell = Callable[[str, str], None]
+
+
 @dataclass(frozen=True)
 class SiteNotice:
     """People should know something of a site.

@@ -10,15 +10,13 @@ so they read and write the same lines by themselves.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, field, fields
+from dataclasses import MISSING, field
 from enum import IntEnum
-from functools import cache
 from typing import Any, ClassVar, get_args
 
 from xmml.late_dataclass import dataclass
-from xmml_executors.outcome import SiteError
+from xmml_executors.typed_json import ProtocolError, defaults, parsed, read_word
 
 # --- orders ---------------------------------------------------------------------------------------------------------
 
@@ -287,19 +285,10 @@ class AgentStatus(IntEnum):
     KILLED = 143
 
 
+#: Ports are below.
+PORTS_END = 1 << 16
+
 # --- reading and writing --------------------------------------------------------------------------------------------
-
-#: Of an error, not more of what was read is shown.
-SHOWN_CHARACTERS = 200
-
-
-class ProtocolError(SiteError):
-    """What was read is no report."""
-
-    def __init__(self, source: str, why: str, what: object) -> None:
-        text = what.decode(errors="replace") if isinstance(what, bytes) else json.dumps(what)
-        shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
-        super().__init__(f"{source} has reported what xmml-run does not understand: {why}: {shown}")
 
 
 def order_object(order: Order) -> dict[str, Any]:
@@ -311,19 +300,11 @@ def details(what: object) -> dict[str, Any]:
     """Return the fields of an order or a report that say something: those that differ from their defaults."""
     found = {}
     kind: type = type(what)
-    for each, default in _fields(kind):
+    for each, default in defaults(kind):
         value = getattr(what, each)
         if default is MISSING or value != default:
             found[each] = value
     return found
-
-
-@cache
-def _fields(kind: type) -> tuple[tuple[str, Any], ...]:
-    return tuple(
-        (each.name, each.default if each.default_factory is MISSING else each.default_factory())
-        for each in fields(kind)
-    )
 
 
 def read_supervisor_report(line: bytes, source: str) -> SupervisorReport:
@@ -335,11 +316,7 @@ def read_supervisor_report(line: bytes, source: str) -> SupervisorReport:
     Raises:
         ProtocolError: it says none.
     """
-    try:
-        what = json.loads(line)
-    except ValueError as error:
-        raise ProtocolError(source, f"this is not JSON ({error})", line) from None
-    report: SupervisorReport = _report(what, source, _OF_SUPERVISORS)
+    report: SupervisorReport = read_word(_OF_SUPERVISORS, parsed(line, source), source)
     return report
 
 
@@ -352,50 +329,11 @@ def agent_report(what: object, source: str) -> AgentReport:
     Raises:
         ProtocolError: it says none.
     """
-    report: AgentReport = _report(what, source, _OF_AGENTS)
+    report: AgentReport = read_word(_OF_AGENTS, what, source)
+    if isinstance(report, Ready) and not 0 < report.port < PORTS_END:
+        raise ProtocolError(source, "there is no such port", what)
     return report
 
 
 _OF_SUPERVISORS: dict[str, type] = {each.word: each for each in get_args(SupervisorReport)}
 _OF_AGENTS: dict[str, type] = {each.word: each for each in get_args(AgentReport)}
-_TYPES: dict[str, tuple[type, ...]] = {
-    "str": (str,),
-    "str | None": (str, type(None)),
-    "int": (int,),
-    "int | None": (int, type(None)),
-    "float": (int, float),
-    "bool": (bool,),
-    "Sequence[str]": (list,),
-}
-
-
-def _report(what: object, source: str, kinds: Mapping[str, type]) -> Any:
-    if not isinstance(what, dict):
-        raise ProtocolError(source, "this is not an object", what)
-    word = what.pop("is", None)
-    kind = kinds.get(word) if isinstance(word, str) else None
-    if kind is None:
-        raise ProtocolError(source, f"there is no report {word!r}", what)
-    members = _members(kind)
-    for name, value in what.items():
-        if name not in members:
-            raise ProtocolError(source, f"{word!r} has no member {name!r}", what)
-        if not _is_of(value, members[name]):
-            raise ProtocolError(source, f"{name} of {word!r} has the wrong type", what)
-    try:
-        return kind(**what)
-    except TypeError:
-        missing = ", ".join(name for name, default in _fields(kind) if default is MISSING and name not in what)
-        raise ProtocolError(source, f"{word!r} lacks {missing}", what) from None
-
-
-@cache
-def _members(kind: type) -> dict[str, tuple[type, ...]]:
-    """Return the types that each field of a class allows."""
-    return {each.name: _TYPES[str(each.type)] for each in fields(kind)}
-
-
-def _is_of(value: object, types: tuple[type, ...]) -> bool:
-    if isinstance(value, list):
-        return list in types and all(isinstance(each, str) for each in value)
-    return isinstance(value, types) and (bool in types or not isinstance(value, bool))

@@ -7,8 +7,10 @@ class SitesProgress:
     """What goes on at each site where something goes on.
 
     >>> progress = SitesProgress()
-    >>> progress.update("alpha", "fetching results, 1.0 of 9.0 MB")
+    >>> progress.update("gamma", "fetching results")
     >>> progress.update("beta", "removing what the run has there")
+    >>> progress.update("alpha", "fetching results, 1.0 of 9.0 MB")
+    >>> progress.update("gamma", "")
     >>> str(progress)
     'alpha: fetching results, 1.0 of 9.0 MB; beta: removing what the run has there'
     """
@@ -24,7 +26,7 @@ class SitesProgress:
             self._doing.pop(site, None)
 
     def __str__(self) -> str:
-        return "; ".join(f"{site}: {doing}" for site, doing in self._doing.items())
+        return "; ".join(f"{site}: {doing}" for site, doing in sorted(self._doing.items()))
 
     def __bool__(self) -> bool:
         return bool(self._doing)

@@ -53,22 +53,17 @@ struct RelayRequest<'a> {
     request: Option<&'a RawValue>,
 }
 
+/// To the launcher, which has the same words (`gateway_protocol.py`).
 #[derive(Serialize)]
-#[serde(untagged)]
+#[serde(tag = "is")]
 enum Answer<'a> {
-    Relay {
-        relay: u64,
-        answer: &'a RawValue,
-    },
-    /// The relay has ended. `ended` is its error text, empty after a requested end.
-    Ended {
-        relay: u64,
-        ended: String,
-    },
-    /// The login proxy has failed.
-    Failed {
-        failed: String,
-    },
+    #[serde(rename = "answer")]
+    Relay { relay: u64, answer: &'a RawValue },
+    /// The relay has ended; without a reason after a requested end.
+    #[serde(rename = "relay ended")]
+    RelayEnded { relay: u64, why: String },
+    #[serde(rename = "proxy failed")]
+    ProxyFailed { why: String },
 }
 
 /// A thread, and the bytes on their way to it and from it.
@@ -268,7 +263,7 @@ impl Multiplexer {
             let serve = self.serve_relay;
             match Worker::begin("relay", move |stream| serve(&words, stream)) {
                 Ok(worker) => drop(self.relays.insert(relay, worker)),
-                Err(error) => self.say(&Answer::Ended { relay, ended: explained(&error) }),
+                Err(error) => self.say(&Answer::RelayEnded { relay, why: explained(&error) }),
             }
         } else if let Some(worker) = self.relays.get_mut(&relay) {
             match request.request {
@@ -286,9 +281,9 @@ impl Multiplexer {
                 self.outgoing.push(b'\n');
             }
         } else if let Some(proxy) = self.proxy.take() {
-            let failed = proxy.why_ended();
-            if !failed.is_empty() {
-                self.say(&Answer::Failed { failed });
+            let why = proxy.why_ended();
+            if !why.is_empty() {
+                self.say(&Answer::ProxyFailed { why });
             } // else the launcher has ended it
         }
     }
@@ -298,7 +293,7 @@ impl Multiplexer {
         for (relay, lines) in read {
             let Some(lines) = lines else {
                 if let Some(worker) = self.relays.remove(&relay) {
-                    self.say(&Answer::Ended { relay, ended: worker.why_ended() });
+                    self.say(&Answer::RelayEnded { relay, why: worker.why_ended() });
                 }
                 continue;
             };
@@ -306,8 +301,8 @@ impl Multiplexer {
                 let Ok(answer) = serde_json::from_slice(&line) else {
                     // Whoever waits for the answer would wait for ever. It ends with its stream.
                     self.relays.remove(&relay);
-                    let ended = format!("it has answered something that is no JSON: {}", shortened(&line));
-                    self.say(&Answer::Ended { relay, ended });
+                    let why = format!("it has answered something that is no JSON: {}", shortened(&line));
+                    self.say(&Answer::RelayEnded { relay, why });
                     break;
                 };
                 self.say(&Answer::Relay { relay, answer });
@@ -353,8 +348,11 @@ mod tests {
             multiplexer.read_relays();
         }
         let lines = complete_lines(&mut multiplexer.outgoing);
-        assert_eq!(lines[0], br#"{"relay":1,"answer":{"listen":"127.0.0.1:1"}}"#);
-        assert_eq!(lines[1], br#"{"relay":1,"ended":"it has answered something that is no JSON: listen"}"#);
+        assert_eq!(lines[0], br#"{"is":"answer","relay":1,"answer":{"listen":"127.0.0.1:1"}}"#);
+        assert_eq!(
+            lines[1],
+            br#"{"is":"relay ended","relay":1,"why":"it has answered something that is no JSON: listen"}"#
+        );
         assert!(multiplexer.relays.is_empty());
     }
 

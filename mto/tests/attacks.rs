@@ -1,5 +1,7 @@
 //! Whoever comes without the secret of a run gets nowhere, is mentioned once, and harms nobody: messages that pass meanwhile are counted.
 
+#[path = "../../native/wire/tests/support/descriptors.rs"]
+mod descriptors;
 mod support;
 
 use std::io::{Read, Write};
@@ -43,17 +45,6 @@ fn dial(site: &Site) -> TcpStream {
     let stream = TcpStream::connect(&site.address).unwrap();
     stream.set_read_timeout(Some(support::LIMIT)).unwrap();
     stream
-}
-
-/// Both ends of many connections are in this process.
-fn raise_limit_of_descriptors() {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` outlives the calls.
-    unsafe {
-        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
-        limit.rlim_cur = limit.rlim_max;
-        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0);
-    }
 }
 
 /// Reads until the relay ends the connection; what it said.
@@ -149,7 +140,7 @@ fn connections_that_say_nothing_are_many_and_keep_nobody_out() {
     let flow = Flow::at(&site);
     // Those that are turned away were there, too.
     let have_come = || site.status().arrivals + site.status().refused;
-    raise_limit_of_descriptors();
+    descriptors::allow_descriptors(4 * MANY);
     let half_open: Vec<TcpStream> = (0..MANY).map(|_| dial(&site)).collect();
     await_that("they are there", || {
         let arrivals = site.status().arrivals;

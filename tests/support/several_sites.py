@@ -92,8 +92,13 @@ class Ended:
 class Sites:
     """The sites `alpha` and `beta`, and this machine as `here`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+        """
+        Args:
+            settings: lines of the configuration of the ssh server of some of the sites.
+        """
         self.folder = folder
+        self.settings = settings or {}
         self.more: dict[str, str] = {"alpha": "", "beta": ""}
         self.cores = dict.fromkeys(self.more, 2)  # of a node
         self.python = dict.fromkeys(self.more, sys.executable)
@@ -103,7 +108,10 @@ class Sites:
         self.umask = -1  # of the commands; -1: the one of the tests
 
     def __enter__(self) -> Sites:
-        self.servers = {name: Sshd(self.folder / name, name=name) for name in ("alpha", "beta")}
+        self.servers = {
+            name: Sshd(self.folder / name, name=name, settings=self.settings.get(name, ""))
+            for name in ("alpha", "beta")
+        }
         self.run_folder = self.folder / "run"
         config = self.folder / "ssh_config"
         config.write_text("".join(server.config.read_text() for server in self.servers.values()))

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import re
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from xmml_planner.sites import Site
@@ -43,12 +43,11 @@ from xmml_executors.coallocation.events import (
     Reserved,
     Submitted,
 )
+from xmml_executors.executor import Tell
 from xmml_executors.launch.jobs.site_job import SiteJob
 from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.protocol import LeaseExpired, TimedOut
 from xmml_executors.protocol import Ready as AgentReady
-
-Tell = Callable[[str, str], None]
 
 
 class CoAllocationFailed(Exception):

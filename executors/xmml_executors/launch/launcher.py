@@ -522,6 +522,11 @@ class Launcher:
                             f"the lease of the run at {site.name} expired: it received nothing from xmml-run, and ended"
                         )
                     )
+            case _ if self.job_of.get(report.name) != member:
+                told = (
+                    f"the agent of job {member} at {site.name} reports about {report.name!r}, which does not run there"
+                )
+                self._failed(SiteError(told))
             case _ if folder == job.folder and folder not in self._silent_jobs:
                 self._steps_awaited.on_report(report)
                 if isinstance(report, protocol.Ended) and report.status == 0:

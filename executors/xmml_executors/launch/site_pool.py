@@ -7,10 +7,10 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Callable
 
 from xmml_planner.sites import Site
 
+from xmml_executors.executor import Tell
 from xmml_executors.launch.relays.entries import RelayEntries
 from xmml_executors.launch.relays.local_relay import LocalRelay
 from xmml_executors.launch.site.login import SiteLogin
@@ -38,7 +38,7 @@ class SitePool:
         self._logins: dict[tuple[str | None, ...], SiteLogin] = {}
         self._entries: dict[SiteLogin, RelayEntries] = {}
         self._relays: dict[tuple[str, bool, bool], LocalRelay] = {}
-        self._listeners: list[Callable[[str], None]] = []
+        self._listeners: list[Tell] = []
         self._opening = threading.Lock()
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="xmml sites", daemon=True)
@@ -87,11 +87,11 @@ class SitePool:
             self._relays[key] = relay
             return relay
 
-    def join(self, tell: Callable[[str], None]) -> None:
+    def join(self, tell: Tell) -> None:
         """A run begins: send it notices about what runs share."""
         self._listeners.append(tell)
 
-    def leave(self, tell: Callable[[str], None], run: str) -> None:
+    def leave(self, tell: Tell, run: str) -> None:
         """A run has ended.
 
         Args:
@@ -105,10 +105,10 @@ class SitePool:
         if self._shared is None:
             self.close()
 
-    def tell(self, text: str) -> None:
+    def tell(self, text: str, site: str = "") -> None:
         """Send a notice to all runs."""
         for tell in list(self._listeners):
-            tell(text)
+            tell(text, site)
 
     def close(self) -> None:
         """End relays and connections, and the thread."""

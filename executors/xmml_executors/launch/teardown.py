@@ -20,6 +20,7 @@ from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.launch.site.timeouts import lease_s
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder, relay_log
+from xmml_executors.typed_json import read_object
 
 #: How long a site may take to be cleaned when the run is over and its results are here.
 CLEAN_WITHIN_S = 30.0
@@ -274,6 +275,24 @@ def too_large(folders: Sequence[str]) -> str:
     )
 
 
+@dataclass(frozen=True)
+class _Listed:
+    """The results that lie at a site.
+
+    Attributes:
+        found: the paths of files, relative to the folder of the run.
+        bytes: of all of them together.
+        too_large, not_there, links, first_links: as in `NotFetched`.
+    """
+
+    found: Sequence[str]
+    bytes: int
+    too_large: Sequence[str]
+    not_there: Sequence[Sequence[str]]
+    links: int
+    first_links: Sequence[str]
+
+
 async def _fetch_once(
     site: RunSite,
     wanted: Mapping[str, Sequence[str]],
@@ -292,21 +311,22 @@ async def _fetch_once(
         lease_s=lease_s(),
         on_piece=on_piece,
     ) as there:
-        listed = await there.order(order)
-        for path in listed["found"]:
+        source = f"site {site.name}"
+        listed: _Listed = read_object(_Listed, await there.order(order), source, "the list of results")
+        for path in listed.found:
             is_wanted = path in files or any(path.startswith(f"{each}/") for each in wanted)
             if not is_wanted or os.path.normpath(path) != path:
                 raise SiteError(f"site {site.name} lists a file that was not requested: {path}")
-        for each in {os.path.dirname(path) for path in listed["found"]}:
+        for each in {os.path.dirname(path) for path in listed.found}:
             _make_folder(folder.path, each)
-        arrived.total(listed["bytes"])
-        report = await there.take(folder.path, listed["found"], listed["bytes"], arrived.advanced)
+        arrived.total(listed.bytes)
+        report = await there.take(folder.path, listed.found, listed.bytes, arrived.advanced)
     if report.failed:
         (path, why), *others = report.failed
         more = f", and {len(others)} more files" if others else ""
         raise SiteError(f"{path}: {why}{more}")
-    not_there = [(folder, name) for folder, name in listed["not_there"]]
-    return NotFetched(listed["too_large"], not_there, listed["links"], listed["first_links"])
+    not_there = [(each[0], each[-1]) for each in listed.not_there if each]
+    return NotFetched(listed.too_large, not_there, listed.links, listed.first_links)
 
 
 def _make_folder(base: Path, path: str) -> None:

@@ -84,7 +84,7 @@ fn a_thousand_conduits_between_two_instances_share_one_connection() {
 fn everybody_is_let_in_where_more_than_a_thousand_come_at_once_and_are_slow_to_prove_themselves() {
     let _turn = TURN.lock();
     const COUNT: usize = 1100;
-    support::allow_descriptors(4 * COUNT as u64);
+    support::descriptors::allow_descriptors(4 * COUNT as u64);
     let name = |number: usize| format!("i{number}");
     let run = Run::of((0..COUNT).fold(Model::new(), |model, number| model.submodel(&name(number), "out:Oi", 1)));
     let address = by_hand::control_address(&run.coordinator);

@@ -47,13 +47,12 @@ struct Request<'a> {
     /// Tell nothing of these jobs any more.
     #[serde(default)]
     forget: Vec<String>,
-    /// The job that an order is for; answered by `{"taken": N, "by": JOB}` when it is in the file, by `{"lost": JOB, "file"}`
-    /// if the folder of that is gone, and with `"why"` if it could not be written for a minute.
+    /// The job that an order is for; answered by [`Answer::Taken`] when it is in the file, by [`Answer::Lost`] if the folder
+    /// of that is gone, and with a reason if it could not be written for a minute.
     to: Option<String>,
     #[serde(borrow)]
     order: Option<&'a RawValue>,
-    /// The launcher of these runs lives (without `runs`: of this one): its number; answered by `{"alive": NUMBER}`, and with
-    /// `"unwritten"` if that could not be written for some of them.
+    /// The launcher of these runs lives (without `runs`: of this one): its number; answered by [`Answer::Alive`].
     lease: Option<Value>,
     /// Silence for so many seconds ends what runs.
     s: Option<Value>,
@@ -68,39 +67,33 @@ struct Numbered {
     n: u64,
 }
 
-/// What it says itself; the number that a request had is told as it came.
+/// What it says itself; the lease that a request had is told as it came. The launcher has the same words
+/// (`gateway_protocol.py`).
 #[derive(Serialize)]
-#[serde(untagged)]
+#[serde(tag = "is", rename_all = "lowercase")]
 enum Answer<'a> {
-    Talking {
-        is: &'a str,
-        host: String,
-    },
-    Taken {
-        taken: u64,
-        by: &'a str,
-    },
+    /// It has begun.
+    Talking { host: String },
+    /// An order is in the file of its agent.
+    Taken { agent: &'a str, order: u64 },
+    /// The leases are renewed.
     Alive {
-        alive: &'a Value,
+        lease: &'a Value,
         /// The runs whose leases could not be renewed, and why.
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         unwritten: BTreeMap<Text, String>,
     },
-    Gone {
-        gone: &'a str,
-        why: &'a str,
-    },
+    /// An agent has exited without a word, or its node does not answer.
+    Gone { agent: &'a str, why: &'a str },
+    /// An order could not be written; without a reason: the folder of the agent is gone.
     Lost {
-        lost: &'a str,
+        agent: &'a str,
         file: Text,
         #[serde(skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },
-    Report {
-        from: &'a str,
-        next: u64,
-        report: &'a RawValue,
-    },
+    /// An agent has reported something; the next report begins there.
+    Told { agent: &'a str, next: u64, report: &'a RawValue },
 }
 
 /// Orders of a job that are not in its file yet, with their numbers.
@@ -157,7 +150,7 @@ impl LoginProxy {
     }
 
     fn carry(&mut self) -> Result<(), Problem> {
-        self.say(&Answer::Talking { is: "talking", host: host_name() })?;
+        self.say(&Answer::Talking { host: host_name() })?;
         let mut chunk = vec![0; READ];
         loop {
             if self.await_something()? {
@@ -262,7 +255,7 @@ impl LoginProxy {
                     _ => {} // written, or its run is over
                 }
             }
-            self.say(&Answer::Alive { alive: lease, unwritten })?;
+            self.say(&Answer::Alive { lease, unwritten })?;
         }
         for (job, (host, port)) in request.watch {
             self.gone.remove(&job);
@@ -296,7 +289,7 @@ impl LoginProxy {
                     if let Some(monitor) = self.monitors.get_mut(job) {
                         monitor.say();
                     }
-                    self.say(&Answer::Taken { taken: *number, by: job })?;
+                    self.say(&Answer::Taken { agent: job, order: *number })?;
                     unwritten.orders.pop_front();
                     unwritten.fails_since = None;
                     continue;
@@ -307,7 +300,7 @@ impl LoginProxy {
             let is_removed = error.kind() == io::ErrorKind::NotFound;
             if is_removed || fails_since.elapsed() > WRITES_WITHIN {
                 let why = (!is_removed).then(|| strerror(&error));
-                return self.say(&Answer::Lost { lost: job, file: Text(file.into()), why });
+                return self.say(&Answer::Lost { agent: job, file: Text(file.into()), why });
             }
             self.unwritten.insert(job.to_owned(), unwritten);
             return Ok(());
@@ -346,7 +339,7 @@ impl LoginProxy {
         for (from, next, line) in &found {
             // A line that is no report is one of somebody who has found the file.
             let Ok(report) = serde_json::from_slice::<&RawValue>(line) else { continue };
-            self.put(&Answer::Report { from, next: *next, report })?;
+            self.put(&Answer::Told { agent: from, next: *next, report })?;
         }
         let is_over = |job: &str, size: u64| {
             let is_read = self.tails.get(job).is_none_or(|tail| tail.offset() >= size);
@@ -356,7 +349,7 @@ impl LoginProxy {
             self.gone.iter().filter(|(job, (_, size))| is_over(job, *size)).map(|(job, _)| job.clone()).collect();
         for job in over {
             if let Some((why, _)) = self.gone.remove(&job) {
-                self.put(&Answer::Gone { gone: &job, why })?;
+                self.put(&Answer::Gone { agent: &job, why })?;
             }
         }
         self.output.flush()?;

@@ -52,7 +52,7 @@ fn orders_and_reports_come_at_once_while_the_connection_stands() {
     assert_eq!(ready["report"]["is"], "ready");
     say(json!({"watch": {"m.1/0": ["127.0.0.1", ready["report"]["port"]]}}));
     say(json!({"to": "m.1/0", "order": {"n": 1, "do": "abort"}}));
-    assert_eq!(next(), json!({"taken": 1, "by": "m.1/0"}));
+    assert_eq!(next(), json!({"is": "taken", "agent": "m.1/0", "order": 1}));
     assert_eq!(next()["report"], json!({"is": "over"}));
     assert_eq!(agent.join().unwrap(), Ok(Some(Status::Aborted)));
     drop(words);
@@ -140,7 +140,7 @@ fn that_an_agent_is_gone_is_told_after_all_that_it_has_reported() {
     let agent = talk.watch("m.1/0");
     talk.report_much("m.1/0");
     drop(agent);
-    let before = talk.until(|said| said["gone"] == "m.1/0");
+    let before = talk.until(|said| (&said["is"], &said["agent"]) == (&json!("gone"), &json!("m.1/0")));
     assert_eq!(before["report"], json!({"is": "over"}));
     talk.end();
 }
@@ -151,9 +151,9 @@ fn that_an_agent_is_gone_is_told_while_another_one_has_much_to_report() {
     let agent = talk.watch("m.1/0");
     talk.report_much("m.2/0");
     talk.say(&json!({"listen": {"m.2/0": 0}}));
-    talk.until(|said| said["from"] == "m.2/0");
+    talk.until(|said| (&said["is"], &said["agent"]) == (&json!("told"), &json!("m.2/0")));
     drop(agent);
-    let before = talk.until(|said| said["gone"] == "m.1/0");
+    let before = talk.until(|said| (&said["is"], &said["agent"]) == (&json!("gone"), &json!("m.1/0")));
     assert_ne!(before["report"], json!({"is": "over"}), "the other one was waited for");
     talk.end();
 }
@@ -164,11 +164,11 @@ fn the_lease_is_renewed_while_an_agent_that_is_gone_has_left_much_to_tell() {
     let agent = talk.watch("m.1/0");
     talk.report_much("m.1/0");
     drop(agent);
-    talk.until(|said| said["from"] == "m.1/0");
+    talk.until(|said| (&said["is"], &said["agent"]) == (&json!("told"), &json!("m.1/0")));
     talk.say(&json!({"lease": "1", "s": 60}));
-    let before = talk.until(|said| said["alive"] == "1");
-    assert_eq!(before["from"], "m.1/0", "all was told first");
-    talk.until(|said| said["gone"] == "m.1/0");
+    let before = talk.until(|said| (&said["is"], &said["lease"]) == (&json!("alive"), &json!("1")));
+    assert_eq!((&before["is"], &before["agent"]), (&json!("told"), &json!("m.1/0")), "all was told first");
+    talk.until(|said| (&said["is"], &said["agent"]) == (&json!("gone"), &json!("m.1/0")));
     talk.end();
 }
 
@@ -181,12 +181,12 @@ fn an_order_whose_file_cannot_be_written_holds_up_no_other_job_and_comes_later()
     talk.say(&json!({"to": "m.1/0", "order": {"n": 1, "do": "go"}}));
     talk.say(&json!({"to": "m.1/0", "order": {"n": 2, "do": "abort"}}));
     talk.say(&json!({"to": "m.2/0", "order": {"n": 1, "do": "go"}}));
-    assert_eq!(talk.next(), json!({"taken": 1, "by": "m.2/0"}));
+    assert_eq!(talk.next(), json!({"is": "taken", "agent": "m.2/0", "order": 1}));
     assert_eq!(fs::read_to_string(of_second).unwrap(), "{\"do\":\"go\",\"n\":1}\n");
     fs::remove_dir(&of_first).unwrap();
     talk.say(&json!({"listen": {"m.2/0": 0}})); // so that it polls
-    assert_eq!(talk.next(), json!({"taken": 1, "by": "m.1/0"}));
-    assert_eq!(talk.next(), json!({"taken": 2, "by": "m.1/0"}));
+    assert_eq!(talk.next(), json!({"is": "taken", "agent": "m.1/0", "order": 1}));
+    assert_eq!(talk.next(), json!({"is": "taken", "agent": "m.1/0", "order": 2}));
     assert_eq!(fs::read_to_string(of_first).unwrap().lines().count(), 2);
     talk.end();
 }
@@ -198,7 +198,7 @@ fn a_lease_that_cannot_be_written_keeps_no_other_run_from_its_own() {
     fs::create_dir(a.join("lease")).unwrap();
     talk.say(&json!({"lease": 7, "s": 90, "runs": [a, b]}));
     let why = format!("cannot write {}/lease: Is a directory", a.display());
-    assert_eq!(talk.next(), json!({"alive": 7, "unwritten": {(a.to_str().unwrap()): why}}));
+    assert_eq!(talk.next(), json!({"is": "alive", "lease": 7, "unwritten": {(a.to_str().unwrap()): why}}));
     assert_eq!(fs::read_to_string(b.join("lease")).unwrap(), "7 90\n");
     assert_eq!(fs::read_dir(&a).unwrap().count(), 1, "something lies beside the lease");
     talk.end();
@@ -214,11 +214,11 @@ fn the_lease_is_renewed_while_no_name_server_answers() {
     let mut talk = Talk::with_resolver("silent-names", &["m.1/0"], resolver);
     talk.say(&json!({"listen": {"m.1/0": 0}, "watch": {"m.1/0": ["node", address.port()]}}));
     talk.say(&json!({"lease": 1, "s": 90}));
-    assert_eq!(talk.next(), json!({"alive": 1}));
+    assert_eq!(talk.next(), json!({"is": "alive", "lease": 1}));
     answers.send(Ok(vec![address])).unwrap();
     drop(agent.accept().unwrap());
     drop(agent);
-    assert_eq!(talk.next(), json!({"gone": "m.1/0", "why": "its agent has ended without a word"}));
+    assert_eq!(talk.next(), json!({"is": "gone", "agent": "m.1/0", "why": "its agent has ended without a word"}));
     talk.end();
 }
 
@@ -245,7 +245,7 @@ fn strangers_who_connect_to_an_agent_do_not_take_the_place_of_the_login_proxy() 
     assert_eq!(strangers[20].read(&mut [0]).unwrap_or(0), 0, "nobody makes room for those who came later");
     // The agent polls its orders only when the login proxy says that there is one.
     talk.say(&json!({"to": "m.1/0", "order": {"n": 1, "do": "abort"}}));
-    assert_eq!(talk.next(), json!({"taken": 1, "by": "m.1/0"}));
+    assert_eq!(talk.next(), json!({"is": "taken", "agent": "m.1/0", "order": 1}));
     assert_eq!(talk.next()["report"], json!({"is": "over"}));
     assert_eq!(agent.join().unwrap(), Ok(Some(Status::Aborted)));
     talk.end();

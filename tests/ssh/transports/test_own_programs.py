@@ -80,7 +80,7 @@ def test_signs_of_life_keep_it_alive(using: Any, tmp_path: Path) -> None:
         _, lines = await begun(program, tmp_path)
         await asyncio.sleep(3 * SHORT_S)
         await program.write(b'{"lease": 1, "s": 1, "runs": []}\n')
-        assert await said(lines) == {"alive": 1}
+        assert await said(lines) == {"is": "alive", "lease": 1}
 
     using(work)
 
@@ -174,7 +174,7 @@ def test_one_that_was_stopped_for_longer_than_its_lease_goes_on(using: Any, tmp_
         await asyncio.sleep(2 * SHORT_S)
         os.kill(pid, signal.SIGCONT)
         await program.write(b'{"lease": 1, "s": 1, "runs": []}\n')
-        assert await said(lines) == {"alive": 1}
+        assert await said(lines) == {"is": "alive", "lease": 1}
 
     using(work)
 

@@ -12,7 +12,6 @@ from xmml_executors import protocol
 from xmml_executors.protocol import (
     Ended,
     Output,
-    ProtocolError,
     Ready,
     Start,
     Started,
@@ -22,6 +21,7 @@ from xmml_executors.protocol import (
     order_object,
     read_supervisor_report,
 )
+from xmml_executors.typed_json import ProtocolError
 
 SOURCE = "the supervisor of alpha"
 REPORTS = [

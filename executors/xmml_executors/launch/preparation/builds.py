@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import re
 import shlex
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 
 from xmml_planner import Build, Plan
@@ -15,6 +15,7 @@ from xmml_sites.environment import environment_lines, required
 from xmml_sites.ssh import TransportError
 from xmml_sites.ssh.remote_shell import path_word
 
+from xmml_executors.executor import Tell
 from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
@@ -42,9 +43,7 @@ def builds_at(plan: Plan, sites: Collection[str]) -> list[tuple[Build, Site]]:
     return list(found.values())
 
 
-async def build_at(
-    site: RunSite, parts: Collection[str], plan: Plan, folder: RunFolder, tell: Callable[[str], None]
-) -> None:
+async def build_at(site: RunSite, parts: Collection[str], plan: Plan, folder: RunFolder, tell: Tell) -> None:
     """Run the builds of a site and its parts on its login node, one after the other, in the folder of the model there.
 
     Raises:
@@ -52,7 +51,7 @@ async def build_at(
         TransportError: the site cannot be reached.
     """
     for number, (build, part) in enumerate(builds_at(plan, parts), 1):
-        tell(f"{site.name}: building: {build.command}")
+        tell(f"building: {build.command}", site.name)
         log = folder.path / "builds" / f"{site.name}-{number}.log"
         log.parent.mkdir(exist_ok=True)
         lines = [

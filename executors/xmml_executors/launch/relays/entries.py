@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 
+from xmml_executors.executor import Tell
 from xmml_executors.launch.jobs.site_plan import RelayLinks
 from xmml_executors.launch.relays.local_relay import LocalRelay
 from xmml_executors.launch.relays.remote_relay import RemoteRelay
@@ -22,7 +23,7 @@ class RelayEntry:
         address: the value of XMML_RELAY.
     """
 
-    def __init__(self, address: str, relay: RemoteRelay | None, tell: Callable[[str], None], *, is_kept: bool) -> None:
+    def __init__(self, address: str, relay: RemoteRelay | None, tell: Tell, *, is_kept: bool) -> None:
         """
         Args:
             tell: says to people what happens.
@@ -80,7 +81,7 @@ class RelayEntry:
 class RelayEntries:
     """The entries to relays that runs have over one login. Runs whose relays have the same links share an entry."""
 
-    def __init__(self, login: SiteLogin, shared: SharedFolder | None, tell: Callable[[str], None]) -> None:
+    def __init__(self, login: SiteLogin, shared: SharedFolder | None, tell: Tell) -> None:
         """
         Args:
             shared: the folder of this process, if it carries out several runs.

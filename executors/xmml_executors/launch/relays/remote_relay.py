@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 from xmml_planner.sites import Site
 from xmml_sites.ssh import ConnectionLost, SiteUnreachable, TransportError
 
+from xmml.late_dataclass import dataclass
+from xmml_executors.executor import Tell
 from xmml_executors.launch.relays.certificates import Certificates
 from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.launch.site.session import RelayChannel
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import relay_log
+from xmml_executors.typed_json import ProtocolError, read_object
 
 #: How long it may take until it serves again: conduits through it are tried for half a minute, the coordinator for a
 #: whole one.
@@ -32,6 +36,19 @@ def port_named(site: Site) -> int:
 def words_of(name: str, port: int, log: str, options: Sequence[str]) -> list[str]:
     """Return what would stand behind `mto` on the command line of the relay of a site."""
     return ["--site", name, "--listen", f"0.0.0.0:{port}", "--log", log, *options]
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """Of the status of a relay that has begun, what its launcher needs.
+
+    Attributes:
+        certificate: its SHA-256, as hexadecimal digits.
+        listen: the addresses where it listens, each `HOST:PORT`.
+    """
+
+    certificate: str
+    listen: Sequence[str]
 
 
 class RemoteRelay:
@@ -112,13 +129,27 @@ class RemoteRelay:
             return False
         # It dials others once it has the run: by then all know its certificate, and it theirs.
         self._is_trusting = False
-        await self.certificates.show(self, str(status["certificate"]))
+        begun = self._begun(status)
+        await self.certificates.show(self, begun.certificate)
         serves = [await self._serve(run, secret) for run, secret in list(self._runs.items())]
         if not self._is_trusting or not all(serves):
             await channel.end()
             return False
-        self.port = int(str(status["listen"][0]).rpartition(":")[2])
+        self.port = int(begun.listen[0].rpartition(":")[2])
         return True
+
+    def _begun(self, status: Mapping[str, object]) -> _Begun:
+        """Return what a relay that has begun says of itself.
+
+        Raises:
+            ProtocolError: it does not say what it should.
+        """
+        source, needed = f"the relay of site {self.site.name}", ("certificate", "listen")
+        told = {name: status[name] for name in needed if name in status}
+        begun: _Begun = read_object(_Begun, told, source, "its status")
+        if not begun.listen or not re.fullmatch(r".+:\d{1,5}", begun.listen[0], re.ASCII):
+            raise ProtocolError(source, "it does not listen at a port", told)
+        return begun
 
     async def trust(self, certificates: Sequence[str]) -> None:
         """Have the relay trust these certificates, and no others."""
@@ -143,7 +174,7 @@ class RemoteRelay:
         if self._channel is not None:
             await self._channel.end(is_given_up=is_given_up)
 
-    async def keep(self, tell: Callable[[str], None]) -> None:
+    async def keep(self, tell: Tell) -> None:
         """Start it again, on its port, whenever it ends; return never.
 
         Args:
@@ -168,7 +199,7 @@ class RemoteRelay:
                 raise SiteError(f"the relay of {self.site.name} ends again and again ({how})")
             else:
                 await asyncio.sleep(AGAIN_PAUSE_S)
-            tell(f"{self.site.name}: its relay has ended ({how}) and is started again")
+            tell(f"its relay has ended ({how}) and is started again", self.site.name)
             await self._again(how)
             began = loop.time()
 
@@ -179,8 +210,8 @@ class RemoteRelay:
         """Send a request; return whether it was done."""
         assert self._channel is not None
         answer = await self._channel.ask(request)
-        if answer is None or not answer["ok"]:
-            self.problem = "it has ended" if answer is None else str(answer["problem"])
+        if answer is None or answer.get("ok") is not True:
+            self.problem = "it has ended" if answer is None else str(answer.get("problem"))
             return False
         return True
 

@@ -8,7 +8,7 @@ import math
 import os
 import shlex
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from xmml_sites.job import no_room
 from xmml_sites.ssh import Forwarding, RemoteFileError, TransportError
 
 from xmml_executors import protocol
+from xmml_executors.executor import Tell
 from xmml_executors.launch.jobs.site_job import SiteJob, agent_folder, agent_folders
 from xmml_executors.launch.site.journal import Journal, SiteRecord, is_alive
 from xmml_executors.launch.site.login import SiteLogin
@@ -36,6 +37,7 @@ from xmml_executors.launch.site.staging import STORE, FileToStage, stage
 from xmml_executors.launch.site.timeouts import lease_s, site_timeout_s
 from xmml_executors.outcome import SiteError
 from xmml_executors.protocol import AgentStatus
+from xmml_executors.typed_json import checked, parsed
 
 #: How long the supervisor of a job may take to stop all processes before the scheduler cancels the job [s].
 ENDS_WITHIN_S = 8.0
@@ -228,10 +230,11 @@ class RunSite:
             done = await self.transport.run(f"{self.site_command} hash", order, timeout_s=HASHED_WITHIN_S)
             if done.status != 0:
                 raise RemoteFileError(self.name, "reading the programs that will run", done.said)
-            hashes: dict[str, str | None] = json.loads(done.stdout)
+            source = f"site {self.name}"
+            hashes = checked(Mapping[str, str | None], parsed(done.stdout, source), source, "the list of hashes")
             self.journal.write("programs", site=self.name, sha256=hashes)
 
-    def open_session(self, on_report: OnReport, tell_people: Callable[[str], None], *, is_direct: bool) -> SiteSession:
+    def open_session(self, on_report: OnReport, tell_people: Tell, *, is_direct: bool) -> SiteSession:
         """Open the session with the agents of the jobs; somebody must `keep` it.
 
         Args:

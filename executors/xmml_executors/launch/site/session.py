@@ -16,9 +16,25 @@ from typing import Any
 from xmml_sites.ssh import ConnectionLost, OwnProcess, Transport, TransportError
 
 from xmml.late_dataclass import dataclass
+from xmml_executors.executor import Tell
+from xmml_executors.launch.site.gateway_protocol import (
+    AgentGone,
+    AgentNews,
+    Alive,
+    GatewayMessage,
+    OrderLost,
+    ProxyFailed,
+    RelayAnswer,
+    RelayEnded,
+    Taken,
+    Talking,
+    Told,
+    gateway_message,
+)
 from xmml_executors.launch.site.timeouts import LEASE_S, lease_of_gateway_s, renewal_interval_s
 from xmml_executors.outcome import SiteError
-from xmml_executors.protocol import AgentReport, Order, ProtocolError, agent_report, order_object
+from xmml_executors.protocol import AgentReport, Order, agent_report, order_object
+from xmml_executors.typed_json import ProtocolError
 
 #: Reconnect after so many unanswered signs of life. Do not set this below the time-out of ssh itself: a reconnect ends
 #: the relays in the remote process.
@@ -236,6 +252,8 @@ class GatewayConnection:
             # A long line comes in pieces: it is complete when it is JSON.
             try:
                 what = json.loads(rest + piece)
+            except RecursionError:
+                raise SiteError(self._not_json(rest + piece)) from None
             except ValueError:
                 self.proxy_heard_at = time.monotonic()
                 rest += piece
@@ -243,7 +261,7 @@ class GatewayConnection:
                     raise SiteError(self._not_json(rest)) from None
                 continue
             rest = ""
-            self._take(what)
+            self._take(gateway_message(what, f"the gateway of site {self.site}"))
 
     def _not_json(self, text: str) -> str:
         return (
@@ -251,46 +269,45 @@ class GatewayConnection:
             f"{text[:SHOWN_CHARACTERS]!r}: something else prints there, a login script or a program in the place of mto"
         )
 
-    def _take(self, what: Mapping[str, Any]) -> None:
-        if "ended" in what:
-            if (relay := self._relays.pop(what["relay"], None)) is not None:
-                relay.end_with(what["ended"])
-            return
-        if "relay" in what:
-            if what["relay"] in self._relays:
-                self._relays[what["relay"]].take(what["answer"])
-            return
-        if "failed" in what:
-            # Only what comes after this goes to a new one, so that no order overtakes those that the old one had.
-            self._report_proxy_failure(what["failed"])
-            self.send({"proxy": "begin"})
-            for each in self._sessions.values():
-                self._open(each)
-            self._renew_lease()
-            return
-        if "is" in what:  # it has begun; whether it can do its work is not known yet
-            return
+    def _take(self, message: GatewayMessage) -> None:
+        match message:
+            case RelayEnded(number, why):
+                if (relay := self._relays.pop(number, None)) is not None:
+                    relay.end_with(why)
+            case RelayAnswer(number, answer):
+                if number in self._relays:
+                    self._relays[number].take(answer)
+            case ProxyFailed(why):
+                # Only what comes after this goes to a new one, so that no order overtakes those that the old one had.
+                self._report_proxy_failure(why)
+                self.send({"proxy": "begin"})
+                for each in self._sessions.values():
+                    self._open(each)
+                self._renew_lease()
+            case Talking():
+                """It has begun; whether it can do its work is not known yet."""
+            case Alive(unwritten=unwritten):
+                self._note_proxy_works()
+                for folder, each in self._sessions.items():
+                    each.renewed(unwritten.get(folder, ""))
+            case Taken() | Told() | AgentGone() | OrderLost():
+                self._note_proxy_works()
+                folder, _, agent = message.agent.rpartition(JOBS)
+                if (session := self._sessions.get(folder)) is not None:
+                    try:
+                        session.take(agent, message)
+                    except SiteError as error:  # the other runs understand theirs, and have their folders
+                        session.fail(error)
+
+    def _note_proxy_works(self) -> None:
         self.proxy_heard_at, self._told_failure = time.monotonic(), ""
-        if "alive" in what:
-            for folder, each in self._sessions.items():
-                each.renewed(what.get("unwritten", {}).get(folder, ""))
-            return
-        path = next((str(what[key]) for key in ("by", "from", "gone", "lost") if key in what), "")
-        folder, _, agent = path.rpartition(JOBS)
-        session = self._sessions.get(folder)
-        if session is None:
-            return
-        try:
-            session.take(agent, what)
-        except (ProtocolError, SiteError) as error:  # the other runs understand theirs, and have their folders
-            session.fail(error)
 
     def _report_proxy_failure(self, why: str) -> None:
         self.why_silent = why
         if why != self._told_failure:
             self._told_failure = why
             for session in self._sessions.values():
-                session.tell_people(f"{self.site}: the login proxy fails and begins again: {why}")
+                session.tell_people(f"the login proxy fails and begins again: {why}", self.site)
 
     async def _send_queued(self, process: OwnProcess) -> None:
         while True:
@@ -330,15 +347,15 @@ class RelayChannel:
         self._number = number
         #: Who waits for its answers, in the order of the requests; its status comes first, without a request. One that
         #: waits no more keeps its place, so that nobody else gets its answer.
-        self._awaited: deque[asyncio.Future[dict[str, Any] | None]] = deque()
+        self._awaited: deque[asyncio.Future[Mapping[str, Any] | None]] = deque()
         self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._status = self._next_answer()
 
-    async def status(self) -> dict[str, Any] | None:
+    async def status(self) -> Mapping[str, Any] | None:
         """Return the status that the relay reports once it has begun; `None`: it has ended."""
         return await self._status
 
-    async def ask(self, what: Mapping[str, Any]) -> dict[str, Any] | None:
+    async def ask(self, what: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Send it a request; return the answer. `None`: it has ended."""
         if self._ended.done():
             return None
@@ -346,8 +363,8 @@ class RelayChannel:
         self._gateway.send({"relay": self._number, "request": what})
         return await answer
 
-    def _next_answer(self) -> asyncio.Future[dict[str, Any] | None]:
-        answer: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
+    def _next_answer(self) -> asyncio.Future[Mapping[str, Any] | None]:
+        answer: asyncio.Future[Mapping[str, Any] | None] = asyncio.get_running_loop().create_future()
         self._awaited.append(answer)
         return answer
 
@@ -375,7 +392,7 @@ class RelayChannel:
 
     # --- for the connection -----------------------------------------------------------------------------------------
 
-    def take(self, answer: dict[str, Any]) -> None:
+    def take(self, answer: Mapping[str, Any]) -> None:
         """Take an answer."""
         if self._awaited and not (awaited := self._awaited.popleft()).done():
             awaited.set_result(answer)
@@ -414,7 +431,7 @@ class SiteSession:
         folder: str,
         command: str,
         on_report: OnReport,
-        tell_people: Callable[[str], None] = lambda _: None,
+        tell_people: Tell = lambda *_: None,
     ) -> None:
         """
         Args:
@@ -509,30 +526,35 @@ class SiteSession:
             for number in sorted(orders):
                 yield {"to": self._path(agent), "order": orders[number]}
 
-    def take(self, agent: str, what: Mapping[str, Any]) -> None:
+    def take(self, agent: str, news: AgentNews) -> None:
         """Take what the proxy says of an agent.
 
         Raises:
-            ProtocolError: nobody understands it.
+            ProtocolError: nobody understands it, or the run has no such agent.
             SiteError: the folder of the agent is gone, or cannot be written.
         """
-        if "taken" in what:
-            self._orders.get(agent, {}).pop(what["taken"], None)
-        elif "from" in what and what["next"] > self._offsets.get(agent, 0):
-            self._offsets[agent] = what["next"]
-            self._on_report(agent, agent_report(what["report"], f"{self._gateway.site}, agent {agent}"))
-        elif "gone" in what:
-            self._watched.pop(agent, None)
-            self._on_report(agent, Gone(what["why"]))
-        elif "lost" in what:
-            why = what.get("why", "its folder was removed")
-            raise SiteError(f"{what['file']} cannot be written at {self._gateway.site}: {why}")
+        source = f"{self._gateway.site}, agent {agent}"
+        if agent not in self._offsets and agent not in self._orders:
+            raise ProtocolError(source, "the run has no such agent", {"agent": agent})
+        match news:
+            case Taken(order=number):
+                self._orders.get(agent, {}).pop(number, None)
+            case Told(next=offset, report=report):
+                if offset > self._offsets.get(agent, 0):
+                    self._offsets[agent] = offset
+                    self._on_report(agent, agent_report(report, source))
+            case AgentGone(why=why):
+                self._watched.pop(agent, None)
+                self._on_report(agent, Gone(why))
+            case OrderLost(file=file, why=why):
+                gone = "its folder was removed"
+                raise SiteError(f"{file} cannot be written at {self._gateway.site}: {why or gone}")
 
     def renewed(self, why_not: str) -> None:
         """The proxy has renewed the leases, of this run too unless there is a reason why not."""
         if why_not and not self._why_unrenewed:
             self._unrenewed_since = time.monotonic()
-            self.tell_people(f"{self._gateway.site}: {why_not}")
+            self.tell_people(why_not, self._gateway.site)
         self._why_unrenewed = why_not
 
     def fail(self, error: BaseException) -> None:

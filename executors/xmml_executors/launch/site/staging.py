@@ -28,6 +28,7 @@ from xmml.late_dataclass import dataclass
 from xmml_executors.launch.site.timeouts import lease_s
 from xmml_executors.model_files import built_before, files_below
 from xmml_executors.outcome import SiteError
+from xmml_executors.typed_json import checked
 
 #: Names, with the patterns of `.gitignore`, what no site needs of the folder of a model that it lies in.
 IGNORE_FILE = ".xmmlignore"
@@ -210,10 +211,10 @@ async def stage(
         timeout_s=limit_s,
         lease_s=lease_s(),
     ) as there:
-        missing = await _lay_out(there, order, wanted)
+        missing = await _lay_out(there, order, wanted, transport.site)
         if missing:
             sent_files, sent_bytes = len(missing), await _send(there, missing)
-            changed = {each.sha256 for each in await _lay_out(there, order, wanted)}
+            changed = {each.sha256 for each in await _lay_out(there, order, wanted, transport.site)}
             with tempfile.TemporaryDirectory(prefix="xmml-stage-") as folder:
                 fixed = {
                     each.path: _fixed(each, Path(folder, str(number)))
@@ -223,7 +224,7 @@ async def stage(
                 wanted = [fixed.get(each.path, each) for each in wanted]
                 if fixed:
                     sent_bytes += await _send(there, list(fixed.values()))
-                    lost = await _lay_out(there, order, wanted)
+                    lost = await _lay_out(there, order, wanted, transport.site)
                     if lost:
                         raise SiteError(f"site {transport.site}: {len(lost)} staged files did not arrive whole")
     hashes = {each.path: each.sha256 for each in wanted}
@@ -236,10 +237,13 @@ async def stage(
     }
 
 
-async def _lay_out(there: FileCommand, order: Mapping[str, Any], files: Sequence[FileToStage]) -> list[FileToStage]:
+async def _lay_out(
+    there: FileCommand, order: Mapping[str, Any], files: Sequence[FileToStage], site: str
+) -> list[FileToStage]:
     """Have files laid out; return those, each content once, that the site has not got, and now waits for."""
     rows = [[each.path, each.sha256, each.mode, each.written] for each in files]
-    missing = set((await there.order({**order, "files": rows}))["missing"])
+    answer = await there.order({**order, "files": rows})
+    missing = set(checked(Sequence[str], answer.get("missing"), f"site {site}", "the list of missing files"))
     return list({each.sha256: each for each in files if each.sha256 in missing}.values())
 
 

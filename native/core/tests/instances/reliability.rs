@@ -81,7 +81,7 @@ fn asking_for_a_message_again_and_again_gives_the_sender_its_room_back() {
 
 #[test]
 fn very_many_senders_at_one_door_all_come_in_and_nothing_is_lost() {
-    crate::support::allow_descriptors(4096); // the tests of this program that run at the same time need some, too
+    crate::support::descriptors::allow_descriptors(4096); // the tests of this program that run at the same time need some, too
     ends(|| {
         let senders = 160;
         let mut model = Model::new().mapper("b", &format!("i:in*{senders}"));

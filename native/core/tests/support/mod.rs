@@ -3,6 +3,8 @@
 #![allow(dead_code)] // every test program uses another part
 
 pub mod by_hand;
+#[path = "../../../wire/tests/support/descriptors.rs"]
+pub mod descriptors;
 #[path = "../../../wire/tests/support/not_run.rs"]
 pub mod not_run;
 pub mod proxy;
@@ -42,17 +44,6 @@ impl Drop for Run {
 }
 
 pub const SECRET: [u8; 32] = [7; 32];
-
-/// Lets this process have so many descriptors, if it may not yet.
-pub fn allow_descriptors(wanted: u64) {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` outlives both calls.
-    unsafe {
-        assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit), 0);
-        limit.rlim_cur = limit.rlim_cur.max(wanted);
-        assert_eq!(libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit), 0, "this test needs {wanted} descriptors");
-    }
-}
 
 /// Whether runs have names of their own, because they meet somewhere.
 pub static NUMBERED: AtomicBool = AtomicBool::new(false);

@@ -9,6 +9,7 @@ use xmml_path::{Listener, Path, Received, Settings};
 use xmml_wire::handshake::{Role, TIMEOUT_S};
 
 use crate::by_hand::Client;
+use crate::descriptors::allow_descriptors;
 use crate::support::{await_that, identity, pair_at, payload, streams, LIMIT, SECRET};
 
 /// So many may stand at a door without having proved anything; more come.
@@ -209,6 +210,7 @@ fn a_path_that_is_not_there_or_has_too_many_streams_is_refused_with_a_reason() {
 
 #[test]
 fn many_who_say_nothing_do_not_keep_others_from_the_door() {
+    allow_descriptors(8 * MANY as u64); // the tests of this program that run at the same time need some, too
     let listener = door();
     let (here, there) = pair_at(&listener, &listener.address(), streams(1));
     let silent: Vec<TcpStream> = (0..MANY).map(|_| connect(&listener.address())).collect();

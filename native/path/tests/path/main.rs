@@ -5,6 +5,8 @@
 mod by_hand;
 #[path = "../../../wire/tests/support/cutter.rs"]
 mod cutter;
+#[path = "../../../wire/tests/support/descriptors.rs"]
+mod descriptors;
 #[path = "../support/path.rs"]
 mod support;
 

@@ -178,7 +178,7 @@ def test_a_talker_tells_at_once_when_an_agent_is_gone_without_a_word(site: Site)
     wait_until(lambda: connections_to(ready["port"]), "nobody has connected")
     placeholder.kill()
     told = json.loads(talker.stdout.readline())
-    assert told == {"gone": "m.1/0", "why": "its agent has ended without a word"}
+    assert told == {"is": "gone", "agent": "m.1/0", "why": "its agent has ended without a word"}
     talker.stdin.close()
     assert talker.wait(LIMIT_S) == 0
 
@@ -231,7 +231,7 @@ def test_a_talker_takes_orders_and_renews_the_lease(site: Site) -> None:
         talker.stdin.write(json.dumps(what).encode() + b"\n")
     talker.stdin.flush()
     answers = [json.loads(talker.stdout.readline()) for _ in range(3)][1:]
-    assert answers == [{"alive": "7"}, {"taken": 1, "by": "m.1/0"}]
+    assert answers == [{"is": "alive", "lease": "7"}, {"is": "taken", "agent": "m.1/0", "order": 1}]
     assert (site.folder / "lease").read_text() == "7 60\n"
     assert placeholder.wait(LIMIT_S) == AgentStatus.ABORTED
 
@@ -250,7 +250,7 @@ def test_a_talker_watches_more_agents_than_a_process_may_usually_have_files_open
     talker.stdin.write(b"".join(json.dumps(what).encode() + b"\n" for what in (watch, order)))
     talker.stdin.flush()
     assert json.loads(talker.stdout.readline())["is"] == "talking"
-    assert talker.stdout.readline() == b'{"taken":1,"by":"m.1/0"}\n'
+    assert talker.stdout.readline() == b'{"is":"taken","agent":"m.1/0","order":1}\n'
 
 
 def test_an_order_that_a_full_disk_has_torn_is_taken_when_there_is_room_again(site: Site) -> None:
@@ -494,7 +494,7 @@ def test_a_word_to_the_login_node_that_is_none_ends_the_login_proxy_and_is_shown
     talker = site.run("talk", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     said, _ = talker.communicate(b'{"dance": 1}\n', LIMIT_S)
     assert talker.returncode == 0
-    assert "unknown field `dance`" in json.loads(said.splitlines()[-1])["failed"]
+    assert "unknown field `dance`" in json.loads(said.splitlines()[-1])["why"]
 
 
 def test_names_that_are_no_text_are_staged_and_listed_as_they_are(site: Site) -> None:

@@ -131,13 +131,13 @@ def test_relays_share_a_process_and_one_that_ends_is_started_again_on_its_port_b
     tmp_path: Path,
 ) -> None:
     async def work() -> list[str]:
-        site, told = site_at(tmp_path), list[str]()
+        site, told = site_at(tmp_path), list[tuple[str, str]]()
         try:
             relay, other = relay_named(site, "kept"), relay_named(site, "other")
             assert await relay.start()
             assert await other.start()
             process, port, channel = process_noted(tmp_path), relay.port, relay._channel
-            keeping = asyncio.create_task(relay.keep(told.append))
+            keeping = asyncio.create_task(relay.keep(lambda *words: told.append(words)))
             subprocess.run([MTO, "stop", "--site", relay.name], check=True, capture_output=True, timeout=LIMIT_S)
             await until(lambda: relay._channel is not channel and answers(relay), "it is not started again")
             keeping.cancel()
@@ -148,16 +148,16 @@ def test_relays_share_a_process_and_one_that_ends_is_started_again_on_its_port_b
             await site.transport.close()
         return told
 
-    assert asyncio.run(work()) == ["here: its relay has ended (it was told to) and is started again"]
+    assert asyncio.run(work()) == [("its relay has ended (it was told to) and is started again", "here")]
 
 
 def test_relays_whose_process_is_killed_are_started_again_on_their_ports(tmp_path: Path) -> None:
     async def work() -> list[str]:
-        site, told = site_at(tmp_path), list[str]()
+        site, told = site_at(tmp_path), list[tuple[str, str]]()
         try:
             relays = [relay_named(site, "kept"), relay_named(site, "other")]
             assert [await relay.start() for relay in relays] == [True, True]
-            keeping = [asyncio.create_task(relay.keep(told.append)) for relay in relays]
+            keeping = [asyncio.create_task(relay.keep(lambda *words: told.append(words))) for relay in relays]
             process, ports = process_noted(tmp_path), [relay.port for relay in relays]
             os.kill(process, signal.SIGKILL)
             await until(lambda: len(told) == 2 and all(map(answers, relays)), "they are not started again")

@@ -23,7 +23,8 @@ from xmml_executors.launch.site.session import (
     SiteTimedOut,
 )
 from xmml_executors.outcome import SiteError
-from xmml_executors.protocol import AgentReport, Go, Output, Over, ProtocolError, Signal, StepFailed, details
+from xmml_executors.protocol import AgentReport, Go, Output, Over, Signal, StepFailed, details
+from xmml_executors.typed_json import ProtocolError
 from xmml_native import mto
 from xmml_sites.ssh import ConnectionLost
 from xmml_sites.ssh.local import LocalTransport
@@ -80,7 +81,10 @@ class Kept:
         self.gateway = beside.gateway if beside is not None else GatewayConnection("here", self.transport, **options)
         command = f"exec {command_at(str(run_folder))}"
         self.told: list[str] = []
-        self.channel = SiteSession(self.gateway, str(run_folder), command, self.on_report, self.told.append)
+        self.channel = SiteSession(self.gateway, str(run_folder), command, self.on_report, self.on_told)
+
+    def on_told(self, text: str, site: str) -> None:
+        self.told.append(f"{site}: {text}")
 
     def on_report(self, job: str, report: AgentReport | Gone) -> None:
         assert job == "m.1"
@@ -504,7 +508,7 @@ def test_what_is_sent_before_a_failure_is_known_goes_to_no_later_proxy(run_folde
                 await process.write(json.dumps(what).encode() + b"\n")
             while "taken" not in (line := await anext(lines)):
                 pass
-            assert json.loads(line) == {"taken": 1, "by": "m.1"}
+            assert json.loads(line) == {"is": "taken", "agent": "m.1", "order": 1}
             assert complete_lines(orders) == [{"n": 1, "do": "go"}]
         finally:
             await transport.close()

@@ -19,7 +19,7 @@ def test_a_folder_that_may_be_left_at_a_site_is_told(tmp_path: Path, monkeypatch
     async def work() -> None:
         site = site_at(tmp_path)
         monkeypatch.setattr(site, "clean", lost)
-        entries = RelayEntries(site.login, None, lambda _: None)
+        entries = RelayEntries(site.login, None, lambda *_: None)
         entries._places["any"] = site
         try:
             with pytest.raises(SiteError, match=rf"here: {site.folder} may be left there: .*the network is away"):
