@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{ring, verify_tls13_signature, CryptoProvider};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, SignatureScheme};
 use sha2::{Digest, Sha256};
@@ -16,8 +16,13 @@ use webpki::{anchor_from_trusted_cert, EndEntityCert, KeyUsage};
 
 use xmml_wire::error::{Error, Result};
 
+use crate::certificate::{Problem, SelfSigned};
+
 /// Clocks of sites differ; a certificate counts from so long before it was made.
 const SKEW: Duration = Duration::from_secs(24 * 3600);
+
+/// Longer than any certificate can be good, and short enough to be added to a time.
+const TOO_LONG: Duration = Duration::from_secs(1 << 40);
 
 /// The name under which certificates are asked for; who is meant is told by the fingerprint.
 pub(super) const SERVER: &str = "xmml.invalid";
@@ -105,10 +110,10 @@ impl Credentials {
     /// Makes a key and a certificate for it, for the end called `name`; it is good for so long from now on.
     ///
     /// # Errors
-    /// [`Error::Usage`] if the name cannot stand in a certificate.
+    /// [`Error::Usage`] if a certificate cannot name the time, or the system has no random numbers.
     pub fn make(name: &str, good_for: Duration) -> Result<Credentials> {
         let now = SystemTime::now();
-        Credentials::make_valid(name, now - SKEW, now + good_for)
+        Credentials::make_valid(name, now - SKEW, now + good_for.min(TOO_LONG))
     }
 
     /// The same with both times given.
@@ -116,20 +121,13 @@ impl Credentials {
     /// # Errors
     /// As of [`Credentials::make`].
     pub fn make_valid(name: &str, from: SystemTime, to: SystemTime) -> Result<Credentials> {
-        let problem = |error: rcgen::Error| Error::Usage {
-            problem: format!("cannot make a certificate for \"{name}\": {error}"),
-        };
-        let mut parameters = rcgen::CertificateParams::new(vec![SERVER.to_owned()]).map_err(problem)?;
-        let since_1970 = |time: SystemTime| time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        parameters.not_before = rcgen::date_time_ymd(1970, 1, 1) + since_1970(from);
-        parameters.not_after = rcgen::date_time_ymd(1970, 1, 1) + since_1970(to);
-        parameters.distinguished_name = rcgen::DistinguishedName::new();
-        parameters.distinguished_name.push(rcgen::DnType::CommonName, name);
-        let key = rcgen::KeyPair::generate().map_err(problem)?;
-        let certificate = parameters.self_signed(&key).map_err(problem)?;
-        let key = PrivateKeyDer::try_from(key.serialize_der())
-            .map_err(|reason| Error::Usage { problem: format!("cannot make a key: {reason}") })?;
-        Ok(Credentials { certificate: certificate.der().clone(), key })
+        let made = SelfSigned::make(name, SERVER, from, to).map_err(|problem| Error::Usage {
+            problem: match problem {
+                Problem::Time => format!("cannot make a certificate for \"{name}\" that is good beyond the year 9999"),
+                Problem::Key => format!("cannot make a key for \"{name}\": the system has no random numbers for it"),
+            },
+        })?;
+        Ok(Credentials { certificate: made.certificate.into(), key: PrivatePkcs8KeyDer::from(made.key).into() })
     }
 
     /// Reads a certificate and its key, as [`Credentials::to_pem`] writes them.

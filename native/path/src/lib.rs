@@ -34,6 +34,7 @@
 //! socket, `driver` what happens as sockets and time go on and who drives, `dialling` and `driver::acceptor` how streams come to be,
 //! `farewell` how a path that is given up is told of, `zero_copy` what streams send without copying it.
 
+mod certificate;
 mod congestion;
 pub mod credentials;
 mod dialling;

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use support::{await_that, identity, payload, streams, LIMIT};
-use xmml_path::{Credentials, Fingerprint, Identity, Lane, Listener, Path, Received, Settings, State, Tls, TlsWire};
+use xmml_path::{
+    Credentials, Fingerprint, Identity, Lane, Listener, OutOfTime, Path, Received, Settings, State, Tls, TlsWire,
+};
 use xmml_wire::methods::Stream;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -138,6 +140,20 @@ fn an_expired_certificate_is_refused_whichever_end_has_it() {
     let (told, noted) = meet(here, identity("there").encrypted(tls(&good, &trust_old)), 1).unwrap_err();
     assert!(told.contains("has expired there"), "{told}");
     assert!(noted.contains("its certificate has expired"), "{noted}");
+}
+
+#[test]
+fn a_certificate_with_a_long_name_is_good_until_its_last_day_in_the_next_century() {
+    let (from, to) = (SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH + 24 * 365 * 200 * HOUR);
+    let made = Credentials::make_valid(&"n\u{e4}me, of=\"it\"\0".repeat(30), from, to).unwrap();
+    assert_eq!(made.out_of_time(to - HOUR), None);
+    assert_eq!(made.out_of_time(to + HOUR), Some(OutOfTime::Expired { at: to }));
+}
+
+#[test]
+fn no_certificate_is_good_beyond_the_year_9999() {
+    let refused = Credentials::make("here", Duration::MAX).unwrap_err().to_string();
+    assert!(refused.contains("good beyond the year 9999"), "{refused}");
 }
 
 #[test]
