@@ -24,6 +24,10 @@ COMPILED := pyproject.toml setup.py Cargo.toml Cargo.lock \
 	$(shell find native mto -name '*.rs' -o -name Cargo.toml -o -name '*.h' -o -name '*.hpp' -o -name '*.in' -o -name "*.cmake" -o -path "native/fortran/*" \
 	-o -path "native/java/*.py" -o -name "*.java")
 
+# A virtual environment of the tools that look after what xMML is made of, which needs no built xMML.
+SUPPLY := target/supply-chain
+LOCK := uv pip compile --quiet --no-config --upgrade --universal --generate-hashes --python-version 3.11 --custom-compile-command 'make lock'
+
 # The same for cargo alone as for the build through pip, or pyo3 would be compiled again each time one follows the other.
 export PYO3_PYTHON := $(BIN)/python
 export PYO3_BUILD_EXTENSION_MODULE := 1
@@ -32,7 +36,7 @@ export PATH := $(BIN):$(PATH)
 # The extras of pyproject.toml that what is to be made needs as well.
 EXTRAS := $(filter lint,$(MAKECMDGOALS)) $(if $(filter test test-fast test-python soak fuzz bench thread-sanitizer,$(MAKECMDGOALS)),test)
 
-.PHONY: help run test test-fast test-rust test-python lint format soak fuzz fuzz-native miri thread-sanitizer bench pictures build tools clean
+.PHONY: help run test test-fast test-rust test-python lint format soak fuzz fuzz-native miri thread-sanitizer bench pictures build audit lock sbom tools clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -96,6 +100,16 @@ bench: build $(VENV)/.test ## the benchmarks, as tables and plots
 pictures: build ## draw the pictures in docs/ again (needs Graphviz)
 	@docs/draw-pictures
 
+audit: $(SUPPLY)/.installed ## known advisories, licences and sources of all that xMML is made of: make audit ARGS=--snapshot asks no database
+	@python supply-chain/audit.py $(ARGS)
+
+lock: $(SUPPLY)/.installed ## renew requirements.lock and supply-chain/tools.lock: the newest versions that pyproject.toml allows
+	python .ci/extra.py build | $(LOCK) --extra mpi --extra sites --extra snakemake --output-file requirements.lock pyproject.toml -
+	cd supply-chain && $(LOCK) --output-file tools.lock tools.in
+
+sbom: $(SUPPLY)/.installed ## the bill of materials of a release, in CycloneDX: target/sbom
+	@python supply-chain/sbom.py target/sbom
+
 build: $(VENV)/.installed ## the virtual environment .venv with xmml in it
 
 tools: ## are the tools there that building needs?
@@ -105,7 +119,7 @@ $(VENV)/.installed: $(COMPILED)
 	@PYTHON='$(PYTHON)' .ci/check-tools
 	@echo "Building xMML into $(VENV) (the first time takes a few minutes)"
 	@[ -x $(VENV)/bin/python ] || '$(PYTHON)' -m venv $(VENV)
-	@$(PIP) install 'setuptools>=77' 'setuptools-rust>=1.10'
+	@$(PIP) install $$($(VENV)/bin/python .ci/extra.py build)
 # One processor compiles the core for more than a minute: what others have made is fetched and installed meanwhile.
 	@cargo build --release --locked --quiet --package xmml-core --package xmml-path & core=$$!; \
 	{ $(if $(filter test,$(EXTRAS)),.ci/install-test-packages &&) $(PIP) install $$(python .ci/extra.py dependencies $(EXTRAS)); } || { kill $$core; exit 1; }; \
@@ -127,6 +141,13 @@ $(VENV)/.lint: pyproject.toml .ci/extra.py | build
 		echo "make lint needs rustfmt and clippy: rustup component add rustfmt clippy" >&2; exit 1; }
 	@$(PIP) install $$(python .ci/extra.py lint)
 	@touch $@
+
+$(SUPPLY)/.installed: supply-chain/tools.lock
+	@'$(PYTHON)' -m venv --clear $(SUPPLY)
+	@$(SUPPLY)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --only-binary :all: --requirement $<
+	@touch $@
+
+audit lock sbom: private export PATH := $(CURDIR)/$(SUPPLY)/bin:$(PATH)
 
 clean: ## remove everything that was built
 	rm -rf $(VENV) target build dist *.egg-info native/python/xmml_native/sdk native/python/xmml_native/bin native/python/xmml_native/*.so

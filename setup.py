@@ -156,7 +156,8 @@ def build_library(package: str) -> dict[str, Path]:
 
 def cargo(*words: str, options: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Compile with the release profile, and these options of the compiler; return what was made."""
-    command = [os.environ.get("CARGO", "cargo"), *words, "--release", "--message-format", "json-render-diagnostics"]
+    command = [os.environ.get("CARGO", "cargo"), *words, "--release", "--locked"]
+    command += ["--message-format", "json-render-diagnostics"]
     if options:
         command += ["--", *options]
     finished = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)

@@ -1,4 +1,4 @@
-"""Print the requirements of groups of extras of pyproject.toml, one a line, or of the package itself (`dependencies`).
+"""Print requirements of pyproject.toml, one a line: of extras, of the package (`dependencies`), of its build (`build`).
 
 In a group `xmml[a,b]` stands for those groups.
 """
@@ -9,8 +9,12 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
-PROJECT = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
-GROUPS = {**PROJECT["optional-dependencies"], "dependencies": PROJECT["dependencies"]}
+PYPROJECT = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())
+GROUPS = {
+    **PYPROJECT["project"]["optional-dependencies"],
+    "dependencies": PYPROJECT["project"]["dependencies"],
+    "build": PYPROJECT["build-system"]["requires"],
+}
 
 
 def requirements(group: str) -> Iterator[str]:
