@@ -1,36 +1,30 @@
-//! Writes certificates that are signed by their own key (RFC 5280), in the distinguished encoding of ASN.1 (DER).
+//! Makes certificates that are signed by their own key (RFC 5280).
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use ring::error::{KeyRejected, Unspecified};
 use ring::rand::SystemRandom;
 use ring::signature::{EcdsaKeyPair, KeyPair, ECDSA_P256_SHA256_ASN1_SIGNING};
 use sha2::{Digest, Sha256};
+use x509_cert::attr::AttributeTypeAndValue;
+use x509_cert::der::asn1::{
+    BitString, GeneralizedTime, Ia5String, ObjectIdentifier, OctetString, SetOfVec, UtcTime, Utf8StringRef,
+};
+use x509_cert::der::{self, Any, DateTime, Encode};
+use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::ext::Extension;
+use x509_cert::name::{RdnSequence, RelativeDistinguishedName};
+use x509_cert::serial_number::SerialNumber;
+use x509_cert::spki::{AlgorithmIdentifierOwned, SubjectPublicKeyInfoOwned};
+use x509_cert::time::{Time, Validity};
+use x509_cert::{Certificate, TbsCertificate, Version};
 
-const INTEGER: u8 = 0x02;
-const BIT_STRING: u8 = 0x03;
-const OCTET_STRING: u8 = 0x04;
-const UTF8_STRING: u8 = 0x0c;
-const UTC_TIME: u8 = 0x17;
-const GENERALIZED_TIME: u8 = 0x18;
-const SEQUENCE: u8 = 0x30;
-const SET: u8 = 0x31;
-/// `[2]` of `GeneralName`: the name of a host.
-const DNS_NAME: u8 = 0x82;
-/// `[0]` of `TBSCertificate`: the version.
-const VERSION: u8 = 0xa0;
-/// `[3]` of `TBSCertificate`: the extensions.
-const EXTENSIONS: u8 = 0xa3;
-
-/// Object identifiers, with tag and length.
-const COMMON_NAME: &[u8] = b"\x06\x03\x55\x04\x03"; // 2.5.4.3
-const SUBJECT_ALTERNATIVE_NAME: &[u8] = b"\x06\x03\x55\x1d\x11"; // 2.5.29.17
-const EC_PUBLIC_KEY: &[u8] = b"\x06\x07\x2a\x86\x48\xce\x3d\x02\x01"; // 1.2.840.10045.2.1
-const P_256: &[u8] = b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07"; // 1.2.840.10045.3.1.7
-const ECDSA_WITH_SHA_256: &[u8] = b"\x06\x08\x2a\x86\x48\xce\x3d\x04\x03\x02"; // 1.2.840.10045.4.3.2
-
-/// The first second that a certificate cannot name: 10000-01-01, since 1970.
-const END_OF_TIME: Duration = Duration::from_secs(253_402_300_800);
+const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
+const SUBJECT_ALTERNATIVE_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.29.17");
+const EC_PUBLIC_KEY: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
+const P_256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.3.1.7");
+const ECDSA_WITH_SHA_256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.2");
 
 /// A certificate and its key, both in DER; the key as PKCS #8.
 pub(crate) struct SelfSigned {
@@ -43,8 +37,16 @@ pub(crate) struct SelfSigned {
 pub(crate) enum Problem {
     /// It would be good beyond the year 9999.
     Time,
+    /// It cannot name its subject.
+    Name(der::Error),
     /// The system has no random numbers, or a key that was just made is refused.
     Key,
+}
+
+impl From<der::Error> for Problem {
+    fn from(error: der::Error) -> Problem {
+        Problem::Name(error)
+    }
 }
 
 impl From<Unspecified> for Problem {
@@ -66,105 +68,75 @@ impl SelfSigned {
         let random = SystemRandom::new();
         let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random)?;
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, key.as_ref(), &random)?;
-        let algorithm = element(SEQUENCE, &[ECDSA_WITH_SHA_256]);
-        let signed = to_be_signed(name, host, &[time(from)?, time(to)?], pair.public_key().as_ref(), &algorithm);
-        let signature = pair.sign(&random, &signed)?;
-        let certificate = element(SEQUENCE, &[&signed, &algorithm, &bits(signature.as_ref())]);
+        let validity = Validity { not_before: time(from)?, not_after: time(to)? };
+        let tbs_certificate = to_be_signed(name, host, validity, pair.public_key().as_ref())?;
+        let signature = pair.sign(&random, &tbs_certificate.to_der()?)?;
+        let signature_algorithm = tbs_certificate.signature.clone();
+        let signature = BitString::from_bytes(signature.as_ref())?;
+        let certificate = Certificate { tbs_certificate, signature_algorithm, signature }.to_der()?;
         Ok(SelfSigned { certificate, key: key.as_ref().to_vec() })
     }
 }
 
-/// Returns what the signature of a certificate covers, `TBSCertificate`.
-fn to_be_signed(name: &str, host: &str, validity: &[Vec<u8>; 2], public_key: &[u8], algorithm: &[u8]) -> Vec<u8> {
+/// Returns what the signature of a certificate covers.
+fn to_be_signed(name: &str, host: &str, validity: Validity, public_key: &[u8]) -> der::Result<TbsCertificate> {
     let mut serial = Sha256::digest(public_key)[..20].to_vec();
     serial[0] = serial[0] & 0x3f | 0x40; // positive, and as short as DER wants it
-    let name = element(SEQUENCE, &[COMMON_NAME, &element(UTF8_STRING, &[name.as_bytes()])]);
-    let name = element(SEQUENCE, &[&element(SET, &[&name])]);
-    let key = element(SEQUENCE, &[&element(SEQUENCE, &[EC_PUBLIC_KEY, P_256]), &bits(public_key)]);
-    let hosts = element(SEQUENCE, &[&element(DNS_NAME, &[host.as_bytes()])]);
-    let hosts = element(SEQUENCE, &[SUBJECT_ALTERNATIVE_NAME, &element(OCTET_STRING, &[&hosts])]);
-    element(
-        SEQUENCE,
-        &[
-            &element(VERSION, &[&element(INTEGER, &[&[2]])]), // 2 is version 3
-            &element(INTEGER, &[&serial]),
+    let value = Any::from(Utf8StringRef::new(name)?);
+    let names = SetOfVec::try_from(vec![AttributeTypeAndValue { oid: COMMON_NAME, value }])?;
+    let subject = RdnSequence(vec![RelativeDistinguishedName(names)]);
+    let hosts = SubjectAltName(vec![GeneralName::DnsName(Ia5String::new(host)?)]);
+    let extn_value = OctetString::new(hosts.to_der()?)?;
+    let algorithm = AlgorithmIdentifierOwned { oid: EC_PUBLIC_KEY, parameters: Some((&P_256).into()) };
+    Ok(TbsCertificate {
+        version: Version::V3,
+        serial_number: SerialNumber::new(&serial)?,
+        signature: AlgorithmIdentifierOwned { oid: ECDSA_WITH_SHA_256, parameters: None },
+        issuer: subject.clone(),
+        validity,
+        subject,
+        subject_public_key_info: SubjectPublicKeyInfoOwned {
             algorithm,
-            &name,
-            &element(SEQUENCE, &[&validity[0], &validity[1]]),
-            &name,
-            &key,
-            &element(EXTENSIONS, &[&element(SEQUENCE, &[&hosts])]),
-        ],
-    )
-}
-
-/// Returns tag, length and content.
-fn element(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
-    let content = parts.concat();
-    let mut encoded = vec![tag];
-    match u8::try_from(content.len()) {
-        Ok(length @ ..=0x7f) => encoded.push(length),
-        _ => {
-            let digits = content.len().to_be_bytes();
-            let digits = &digits[content.len().leading_zeros() as usize / 8..];
-            encoded.push(0x80 | digits.len() as u8);
-            encoded.extend(digits);
-        }
-    }
-    encoded.extend(content);
-    encoded
-}
-
-/// Returns a string of bits that are whole bytes.
-fn bits(bytes: &[u8]) -> Vec<u8> {
-    element(BIT_STRING, &[&[0], bytes])
+            subject_public_key: BitString::from_bytes(public_key)?,
+        },
+        issuer_unique_id: None,
+        subject_unique_id: None,
+        extensions: Some(vec![Extension { extn_id: SUBJECT_ALTERNATIVE_NAME, critical: false, extn_value }]),
+    })
 }
 
 /// Returns a time in whole seconds; one before 1970 is 1970. RFC 5280 wants years of two digits until 2049.
-fn time(at: SystemTime) -> Result<Vec<u8>, Problem> {
+fn time(at: SystemTime) -> Result<Time, Problem> {
     let since_1970 = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    if since_1970 >= END_OF_TIME {
-        return Err(Problem::Time);
-    }
-    let text = humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + since_1970).to_string();
-    let digits: String = text.chars().filter(char::is_ascii_digit).collect();
-    Ok(match digits.as_str() < "2050" {
-        true => element(UTC_TIME, &[&digits.as_bytes()[2..], b"Z"]),
-        false => element(GENERALIZED_TIME, &[digits.as_bytes(), b"Z"]),
+    let at = DateTime::from_unix_duration(since_1970).map_err(|_| Problem::Time)?;
+    Ok(match UtcTime::from_date_time(at) {
+        Ok(short) => Time::UtcTime(short),
+        Err(_) => Time::GeneralTime(GeneralizedTime::from_date_time(at)),
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
-    fn at(seconds: u64) -> SystemTime {
-        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
-    }
-
-    #[test]
-    fn lengths_take_as_few_bytes_as_they_can() {
-        assert_eq!(element(SET, &[&[7; 3], &[8; 2]]), [0x31, 5, 7, 7, 7, 8, 8]);
-        for (length, head) in [
-            (127, &[4, 127][..]),
-            (128, &[4, 0x81, 128]),
-            (255, &[4, 0x81, 255]),
-            (256, &[4, 0x82, 1, 0]),
-            (65536, &[4, 0x83, 1, 0, 0]),
-        ] {
-            let encoded = element(OCTET_STRING, &[&vec![0; length]]);
-            assert!(encoded.starts_with(head) && encoded.len() == head.len() + length, "{length}");
-        }
+    fn encoded(seconds: u64) -> Result<Vec<u8>, Problem> {
+        Ok(time(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))?.to_der()?)
     }
 
     #[test]
     fn years_have_two_digits_until_2049() {
-        assert_eq!(time(at(0)).unwrap(), b"\x17\x0d700101000000Z");
-        assert_eq!(time(SystemTime::UNIX_EPOCH - Duration::from_secs(1)).unwrap(), b"\x17\x0d700101000000Z");
-        assert_eq!(time(at(1_795_776_925)).unwrap(), b"\x17\x0d261127105525Z");
-        assert_eq!(time(at(2_524_607_999)).unwrap(), b"\x17\x0d491231235959Z");
-        assert_eq!(time(at(2_524_608_000)).unwrap(), b"\x18\x0f20500101000000Z");
-        assert_eq!(time(at(253_402_300_799)).unwrap(), b"\x18\x0f99991231235959Z");
-        assert_eq!(time(at(253_402_300_800)), Err(Problem::Time));
+        assert_eq!(encoded(1_795_776_925).unwrap(), b"\x17\x0d261127105525Z");
+        assert_eq!(encoded(2_524_607_999).unwrap(), b"\x17\x0d491231235959Z");
+        assert_eq!(encoded(2_524_608_000).unwrap(), b"\x18\x0f20500101000000Z");
+        assert_eq!(encoded(253_402_300_799).unwrap(), b"\x18\x0f99991231235959Z");
+        assert_eq!(encoded(253_402_300_800), Err(Problem::Time));
+    }
+
+    #[test]
+    fn a_time_before_1970_is_1970() {
+        let before = time(SystemTime::UNIX_EPOCH - Duration::from_secs(1)).unwrap();
+        assert_eq!(before.to_der().unwrap(), b"\x17\x0d700101000000Z");
     }
 }

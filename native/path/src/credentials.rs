@@ -124,6 +124,7 @@ impl Credentials {
         let made = SelfSigned::make(name, SERVER, from, to).map_err(|problem| Error::Usage {
             problem: match problem {
                 Problem::Time => format!("cannot make a certificate for \"{name}\" that is good beyond the year 9999"),
+                Problem::Name(error) => format!("cannot make a certificate for \"{name}\": {error}"),
                 Problem::Key => format!("cannot make a key for \"{name}\": the system has no random numbers for it"),
             },
         })?;
