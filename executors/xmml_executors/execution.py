@@ -80,6 +80,8 @@ PROGRESS_NOTED_EVERY_S = 1.0
 PROGRESS_NOTES_PER_S = 20
 #: How often people are told what goes on at a site while the run ends.
 PROGRESS_SHOWN_EVERY_S = 20.0
+#: How often it is seen to that the run's folder is still there, also if nothing happens.
+FOLDER_SEEN_EVERY_S = 1.0
 #: What is not noted as it comes in an event of the coordinator: who and when stands elsewhere, and how much each
 #: conduit has carried so far is only for finding deadlocks.
 _NOT_NOTED = frozenset(("event", "instance", "time", "sent", "received"))
@@ -473,10 +475,11 @@ class _Execution:
 
     def wait(self, deadline: float | None) -> None:
         """Wait for something to happen, at most until `deadline`, and deal with it."""
+        now = time.monotonic()
         asked = self.questions.deadline if self.questions is not None else None
         look_at = self.latecomers.deadline if self.latecomers is not None else None
         times = [at for at in (deadline, self.refresh_at, asked, look_at, self.core_watch.look_at) if at is not None]
-        timeout = max(0.0, min(times) - time.monotonic()) if times else None
+        timeout = max(0.0, min(*times, now + FOLDER_SEEN_EVERY_S) - now) if times else FOLDER_SEEN_EVERY_S
         for key, _ in self.selector.select(timeout):
             key.data()
         self.on_folder(self.folder.flush)

@@ -161,14 +161,19 @@ class RunFolder:
         """Let others read the events so far.
 
         Raises:
-            SiteError: the file cannot be written.
+            SiteError: the file cannot be written, or has been removed, which most likely the folder has.
         """
+        if self._events is None:
+            return
         try:
-            if self._events is not None:
-                self._events.flush()
+            self._events.flush()
+            is_removed = os.fstat(self._events.fileno()).st_nlink == 0
         except OSError as error:
             self._events = None
             raise self.unwritable(error) from None
+        if is_removed:
+            file, self._events = self._events.name, None
+            raise SiteError(f"{file} was removed while the run went on; nobody could read its results")
 
     def write(self, name: str, text: str) -> None:
         """Write a file of the folder.

@@ -18,16 +18,24 @@ GARBAGE_THRESHOLDS = (100_000, 50, 100)
 
 def xmml_run(arguments: Sequence[str] | None = None) -> int:
     """The command `xmml-run`: check, plan, run, collect."""
-    from xmml_run.run_command import run_model
 
-    return _guarded("xmml-run", run_model, sys.argv[1:] if arguments is None else arguments)
+    def command(words: Sequence[str]) -> int:
+        from xmml_run.run_command import run_model  # takes most of the time of a start, in which Ctrl-C is guarded
+
+        return run_model(words)
+
+    return _guarded("xmml-run", command, sys.argv[1:] if arguments is None else arguments)
 
 
 def xmml(arguments: Sequence[str] | None = None) -> int:
     """The command `xmml`: everything around a run."""
-    from xmml_run.xmml_command import xmml_command
 
-    return _guarded("xmml", xmml_command, sys.argv[1:] if arguments is None else arguments)
+    def command(words: Sequence[str]) -> int:
+        from xmml_run.xmml_command import xmml_command
+
+        return xmml_command(words)
+
+    return _guarded("xmml", command, sys.argv[1:] if arguments is None else arguments)
 
 
 def _guarded(name: str, command: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:

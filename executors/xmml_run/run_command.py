@@ -375,10 +375,9 @@ def _conclude(options: Namespace, plan: Plan, folder: RunFolder, result: Any, to
         lines = [summary_line(plan, result.wall_s, result.records), f"results: {where}", *results[:MOST_RESULTS]]
     if not outcome.is_done:
         log = _short(folder.path / outcome.log) if outcome.log else where
-        report = (
-            [] if options.quiet or outcome.exit_status is ExitStatus.INTERRUPTED else [f"report: {where}/report.html"]
-        )
-        lines = [*report, f"xmml-run: {outcome.reason}; see {log}"]
+        has_report = (folder.path / "report.html").exists() and outcome.exit_status is not ExitStatus.INTERRUPTED
+        lines = [f"report: {where}/report.html"] if has_report and not options.quiet else []
+        lines.append(f"xmml-run: {outcome.reason}" + (f"; see {log}" if folder.path.exists() else ""))
     with contextlib.suppress(OSError):  # the terminal may be gone; the exit status is still told
         if lines:
             print("\n".join(lines), file=sys.stderr, flush=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 from pathlib import Path
@@ -105,6 +106,15 @@ def test_a_run_folder_that_cannot_be_made(models: Models) -> None:
     (models.folder / "file").write_text("")
     model = models.write({"a": SEND, "b": RECEIVE})
     models.start(model, folder=models.folder / "file/run").end().check(5, "cannot be written", "file/run")
+
+
+def test_a_run_folder_that_is_removed_while_the_run_goes_on(models: Models) -> None:
+    going = models.start(models.write({"a": WAIT, "b": WAIT}))
+    going.wait_for_event("started", 2)
+    shutil.rmtree(models.folder / "run")
+    ended = going.end()
+    ended.check(5, "run/events.jsonl was removed while the run went on")
+    assert "see " not in ended.last_line, "nothing is there to look into"
 
 
 def test_nothing_is_left_outside_the_run_folder(

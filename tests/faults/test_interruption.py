@@ -10,11 +10,19 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from commands import XMML
+from commands import BIN, XMML
 from faulty_models import WAIT, Going, Models
 from processes import is_running
-from waiting import number_in, wait_until
+from waiting import LIMIT_S, number_in, wait_until
 
+#: Interrupts the process when it begins to import a module.
+INTERRUPTING = """import os, signal, sys
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+"""
 DEAF = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WAIT
 #: Leaves a daemon behind: in a session of its own, its parent gone, deaf to SIGTERM.
 DAEMON = (
@@ -37,6 +45,16 @@ def sockets_of(folder: Path) -> list[str]:
 
 def daemon_of(going: Going) -> int:
     return number_in(Path(f"{going.fault_time}.daemon"))
+
+
+@pytest.mark.parametrize("module", ["xmml_run.arguments", "xmml_planner.planning", "xmml.tree"])
+@pytest.mark.parametrize("command", ["xmml-run", "xmml"])
+def test_ctrl_c_while_a_command_starts_ends_it_without_a_word(models: Models, command: str, module: str) -> None:
+    (models.folder / "sitecustomize.py").write_text(INTERRUPTING.format(module=module))
+    words = [str(BIN / command), *(["plan"] if command == "xmml" else []), str(models.write({"a": WAIT, "b": WAIT}))]
+    environment = {**os.environ, "PYTHONPATH": str(models.folder)}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
