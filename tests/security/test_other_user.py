@@ -1,0 +1,109 @@
+"""Another user of the host tries to read, change, stop or disturb a run; it goes on, and gives the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import other_user
+import pytest
+from disclosed import started_by
+from faulty_models import RECEIVE, Models
+from gates import awaits
+from needs import needs_root
+from waiting import LIMIT_S
+
+pytestmark = needs_root
+
+NOBODY = 65534
+#: Sends half of its messages, and the others when a file is there.
+SENDER = """import xmml
+with xmml.Instance() as me:
+    while me.reuse():
+        for t in me.steps():
+            if t == 5:
+                {awaits}
+            me.send("o", t)
+"""
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that everybody can enter, as `/tmp` or a file system of projects is."""
+    with tempfile.TemporaryDirectory(prefix="xmml-test-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
+def attack(run: dict[str, Any]) -> tuple[subprocess.Popen[str], dict[str, Any]]:
+    """Start the attack as another user; return it, whose connections stay, and what it has tried."""
+    python = shutil.which("python3", path="/usr/bin:/bin")
+    assert python is not None, "the other user needs a Python of the system: apt-get install python3"
+    identity = [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    script = Path(other_user.__file__).read_text()
+    attacker = subprocess.Popen(
+        ["setpriv", *identity, python, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/"
+    )
+    assert attacker.stdin is not None
+    assert attacker.stdout is not None
+    attacker.stdin.write(json.dumps(run) + "\n")
+    attacker.stdin.flush()
+    return attacker, json.loads(attacker.stdout.readline())
+
+
+def test_a_run_is_out_of_the_reach_of_other_users(place: Path) -> None:
+    models = Models(place)
+    gate = place / "gate"
+    model = models.write({"a": SENDER.format(awaits=awaits(gate)), "b": RECEIVE}, steps=10)
+    going = models.start(model)
+    going.wait_for_event("joined", 2)
+    going.wait_for_event("conduits")
+    folder = place / "run"
+    processes = started_by(going.process.pid)
+    attacker, tried = attack(
+        {
+            "folder": str(folder),
+            "files": [str(path.relative_to(folder)) for path in folder.rglob("*")],
+            "processes": list(processes),
+            "sockets": abstract_sockets(processes),
+            "ports": ports(processes),
+        }
+    )
+    try:
+        assert [each["what"] for each in tried["attempts"] if each["succeeded"]] == []
+        assert len(tried["attempts"]) > 50, "there was something to try"
+        assert tried["connections"] > 100, "there was somebody to connect to"
+        gate.touch()
+        ended = going.end()
+    finally:
+        attacker.communicate(timeout=LIMIT_S)
+    assert ended.status == 0, ended.err
+    received = json.loads((folder / "events.jsonl").read_text().splitlines()[-1])["instances"]["b"]["messages_received"]
+    assert received == 10
+
+
+def sockets_of(processes: dict[int, str]) -> set[str]:
+    """Return the inodes of the sockets of processes."""
+    links = [os.readlink(entry) for number in processes for entry in Path(f"/proc/{number}/fd").iterdir()]
+    return {link.removeprefix("socket:[").rstrip("]") for link in links}
+
+
+def abstract_sockets(processes: dict[int, str]) -> list[str]:
+    """Return the names of the abstract sockets at which processes listen."""
+    rows = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:]]
+    own = sockets_of(processes)
+    return sorted({row[7].removeprefix("@") for row in rows if len(row) > 7 and row[6] in own and row[7][0] == "@"})
+
+
+def ports(processes: dict[int, str]) -> list[int]:
+    """Return the ports of the loopback interface at which processes listen."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    own = sockets_of(processes)
+    return sorted({int(row[1].partition(":")[2], 16) for row in rows if row[3] == "0A" and row[9] in own})
