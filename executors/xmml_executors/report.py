@@ -13,8 +13,9 @@ from xmml_executors.instance_record import InstanceRecord
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; color: #222; background:
 #fff; } table { border-collapse: collapse; margin: 1em 0; } th, td { padding: .25em .8em; border-bottom: 1px solid #ddd;
-text-align: right; } th:first-child, td:first-child, td.text { text-align: left; } .outcome { padding: .6em 1em;
-border-left: .4em solid #2a7; background: #f4f8f5; } .outcome.bad { border-color: #c33; background: #faf3f3; } .bar {
+text-align: right; } td { white-space: nowrap; } th:first-child, td:first-child, td.text { text-align: left; }
+.outcome { padding: .6em 1em; border-left: .4em solid #2a7; background: #f4f8f5; }
+.outcome.bad { border-color: #c33; background: #faf3f3; } .bar {
 background: #69c; height: .8em; border-radius: 2px; } @media (prefers-color-scheme: dark) { body { color: #ddd;
 background: #181818; } .outcome, .outcome.bad { background: #222; } th, td { border-color: #444; } }
 """
@@ -77,7 +78,7 @@ def _instances(records: Sequence[InstanceRecord]) -> str:
             record.state.value,
             html.escape(record.host) or "-",
             record.cpus or "-",
-            str(record.runs),
+            f"{record.runs:,}",
             f"{record.messages_sent:,}",
             f"{record.messages_received:,}",
             size(record.bytes_sent),
