@@ -55,7 +55,7 @@ NONSENSE = [
     "\u2028",
 ]
 #: Every lie takes a run of some seconds.
-SAMPLE = 12
+SAMPLE = 8
 
 
 def right(kind: Any) -> Any:
