@@ -61,14 +61,20 @@ def check(
     path: str | os.PathLike[str],
     parameter_files: Iterable[str | os.PathLike[str]] = (),
     overrides: Mapping[str, str] | None = None,
+    *,
+    allow_outside: bool = False,
 ) -> CheckResult:
-    """Check a model document with its parameter files and overrides; never raises for what stands in the files."""
+    """Check a model document with its parameter files and overrides; never raises for what stands in the files.
+
+    Parameters:
+        allow_outside: files that the documents name may lie anywhere (see `xmml.reach`).
+    """
     with no_collection():
-        document, problems = load(path)
+        document, problems = load(path, allow_outside=allow_outside)
         if document is None:
             return CheckResult(tuple(problems), None)
         model, found = resolve(document, parameter_files, overrides)
-        problems = [*problems, *found, *program_problems(Index(document), model)]
+        problems = [*problems, *found, *program_problems(Index(document), model, overrides or {})]
         resolved = None if errors_in(problems) else model
         if resolved is not None:
             problems += model_problems(resolved)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 
-from xmml.include import Expansion, FileUnreadable
+from xmml.files import FileUnreadable
+from xmml.include import Expansion
 from xmml.late_dataclass import dataclass
 from xmml.problems import ModelError, Problem, errors_in, in_order
+from xmml.reach import Reach, reach_of
 from xmml.tree import XMML, XMML_PARAM, Element, unreadable
 
 
@@ -18,11 +20,13 @@ class Document:
         path: the file as it was named.
         root: its `model` element; every element and attribute knows its file, line and column.
         files: every file that was read, the document first.
+        reach: where the files may lie that it names.
     """
 
     path: str
     root: Element
     files: tuple[str, ...]
+    reach: Reach
 
 
 def read(path: str | os.PathLike[str]) -> Document:
@@ -37,23 +41,28 @@ def read(path: str | os.PathLike[str]) -> Document:
     return document
 
 
-def load(path: str | os.PathLike[str]) -> tuple[Document | None, list[Problem]]:
+def load(path: str | os.PathLike[str], *, allow_outside: bool = False) -> tuple[Document | None, list[Problem]]:
     """Read a document as `read` does, but return problems instead of raising.
 
     The document is `None` only if nothing can be said about it beyond the problems.
+
+    Parameters:
+        allow_outside: files that it names may lie anywhere (see `xmml.reach`).
     """
-    return _load(os.fspath(path), "model")
+    file = os.fspath(path)
+    return _load(file, "model", reach_of(file, allow_outside=allow_outside))
 
 
-def load_parameters(path: str | os.PathLike[str]) -> tuple[Document | None, list[Problem]]:
-    """Read a parameter file; otherwise like `load`."""
-    return _load(os.fspath(path), "parameters")
+def load_parameters(path: str | os.PathLike[str], model: Document) -> tuple[Document | None, list[Problem]]:
+    """Read a parameter file for a model; otherwise like `load`."""
+    file = os.fspath(path)
+    return _load(file, "parameters", model.reach.widened(file))
 
 
-def _load(path: str, expected: str) -> tuple[Document | None, list[Problem]]:
+def _load(path: str, expected: str, reach: Reach) -> tuple[Document | None, list[Problem]]:
     from xmml.validation import validate
 
-    expansion = Expansion()
+    expansion = Expansion(reach)
     try:
         root = expansion.read(path)
     except FileUnreadable as error:
@@ -65,7 +74,7 @@ def _load(path: str, expected: str) -> tuple[Document | None, list[Problem]]:
     wrong = _wrong_root(root, expected)
     if wrong is not None:
         return None, [wrong]
-    return Document(path, root, tuple(expansion.files)), validate(root)
+    return Document(path, root, tuple(expansion.files), reach), validate(root)
 
 
 _OLD_CHILDREN = {"submodels", "couplings", "environments"}

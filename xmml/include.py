@@ -1,20 +1,21 @@
 """XInclude for model documents: parts of other local files, put in place before anything else looks at the document.
 
 Supported: `href` with a fragment `#xpointer(/path)`, the attribute `xpointer`, neither (the root element),
-`parse="text"`, and `xi:fallback`. A path is made of absolute child steps, each a name or `*`. Files are local and named
-relative to the including file; nothing is fetched.
+`parse="text"`, and `xi:fallback`. A path is made of absolute child steps, each a name or `*`. Files are local, named
+relative to the including file, and in reach (see `xmml.reach`); nothing is fetched.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import stat
 from pathlib import Path
 from urllib.parse import unquote
 
+from xmml.files import FileUnreadable, read_bytes
 from xmml.positions import Source
 from xmml.problems import ModelError, Problem
+from xmml.reach import Reach, outside_problem, real_path
 from xmml.tree import MAX_DEPTH, MAX_DOCUMENT_BYTES, XINCLUDE, Element, decode, parse, unreadable
 
 #: How many inclusions a document may make in all, so that includes of includes cannot multiply without end.
@@ -26,39 +27,14 @@ _POINTER = re.compile(r"^\s*(?:xmlns\([^()]*\)\s*)*xpointer\(\s*((?:/\s*(?:[\w.-
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:")
 
 
-class FileUnreadable(Exception):
-    """A local file that cannot be read; the text says why."""
-
-
-def read_bytes(path: Path) -> bytes:
-    """Return the contents of a regular file of bearable size.
-
-    Raises:
-        FileUnreadable: there is no such file, or it is not one that may be read.
-    """
-    try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as stream:
-            status = os.fstat(stream.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise FileUnreadable("it is not a regular file")
-            if status.st_size > MAX_DOCUMENT_BYTES:
-                raise FileUnreadable(f"it is larger than {MAX_DOCUMENT_BYTES // 2**20} MiB")
-            return stream.read(MAX_DOCUMENT_BYTES + 1)
-    except IsADirectoryError:
-        raise FileUnreadable("it is a folder") from None
-    except OSError as error:
-        raise FileUnreadable((error.strerror or str(error)).lower()) from None
-    except ValueError as error:  # a path with a NUL
-        raise FileUnreadable(str(error)) from None
-
-
 class Expansion:
     """One document's includes being put in place: `files` were read, `problems` went wrong."""
 
-    def __init__(self) -> None:
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
         self.files: list[str] = []
         self.problems: list[Problem] = []
-        self._open: list[Path] = []
+        self._open: list[str] = []
         self._includes = 0
         self._bytes = 0
         self._depth = 0
@@ -70,7 +46,7 @@ class Expansion:
             ModelError: this file itself cannot be read. Failing includes are collected in `problems` instead.
         """
         root = parse(self._text(path), path)
-        self._open.append(Path(path).resolve())
+        self._open.append(real_path(path))
         try:
             self._expand_content(root)
         finally:
@@ -78,7 +54,7 @@ class Expansion:
         return root
 
     def _text(self, path: str) -> str:
-        data = read_bytes(Path(path))
+        data = read_bytes(path)
         self._bytes += len(data)
         if path not in self.files:
             self.files.append(path)
@@ -121,8 +97,11 @@ class Expansion:
         if asked is None:
             return []
         path, steps, as_text = asked
-        if Path(path).resolve() in self._open:
-            chain = " includes ".join(f'"{opened.name}"' for opened in (*self._open, Path(path)))
+        if not self._reach.holds(path):
+            self.problems.append(outside_problem(include, include.get("href") or "", path, self._reach, "href"))
+            return []
+        if real_path(path) in self._open:
+            chain = " includes ".join(f'"{os.path.basename(opened)}"' for opened in (*self._open, path))
             self.problems.append(
                 include.problem("E01", f"this include goes round in a circle: {chain}", attribute="href")
             )
@@ -130,6 +109,7 @@ class Expansion:
         if len(self._open) > MAX_NESTING:
             self.problems.append(include.problem("E01", f"files include files more than {MAX_NESTING} deep"))
             return []
+        told = len(self.problems)
         try:
             if as_text:
                 return [self._text(path)]
@@ -140,7 +120,7 @@ class Expansion:
             self.problems.extend(error.problems)
             return []
         found = _select(root, steps) if steps else [root]
-        if not found:
+        if not found and len(self.problems) == told:
             self.problems.append(
                 include.problem(
                     "E01",

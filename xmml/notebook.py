@@ -24,6 +24,8 @@ def load(
     path: str | os.PathLike[str],
     parameter_files: Iterable[str | os.PathLike[str]] = (),
     overrides: Mapping[str, str] | None = None,
+    *,
+    allow_outside: bool = False,
 ) -> Model:
     """Read a model document (or a yMMSL file: `.ymmsl`) and return the model.
 
@@ -33,6 +35,8 @@ def load(
         path: the document.
         parameter_files: xMML parameter files, in order of increasing precedence.
         overrides: `{"INSTANCE.PARAMETER": value}`, as with `xmml-run -p`.
+        allow_outside: files that the documents name may lie anywhere, not only below the folder of the document and the
+            working folder.
 
     Raises:
         ModelError: the document cannot be read, or has errors; its text names them with their places.
@@ -43,8 +47,8 @@ def load(
     if os.fspath(path).endswith(".ymmsl"):
         from xmml.convert.conversion import model_of_ymmsl
 
-        return model_of_ymmsl(os.fspath(path), parameter_files, overrides)
-    result = check(path, parameter_files, overrides)
+        return model_of_ymmsl(os.fspath(path), parameter_files, overrides, allow_outside=allow_outside)
+    result = check(path, parameter_files, overrides, allow_outside=allow_outside)
     if result.resolved is None:
         raise ModelError(result.problems)
     return replace(result.resolved, found=result.problems)

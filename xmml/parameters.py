@@ -151,6 +151,11 @@ class ParameterFiles:
         """Return what the files set for an instance."""
         return {rule.name: rule.value for rule in self._rules_in_order if rule.applies_to(target)}
 
+    def origin(self, target: Target, name: str) -> Element | None:
+        """Return the element by which the files set a parameter of an instance; `None` if they do not."""
+        found = [rule.element for rule in self._rules_in_order if rule.name == name and rule.applies_to(target)]
+        return found[-1] if found else None
+
     def for_filter(self, filter_id: str, declared: Iterable[str], ends: Sequence[Target]) -> dict[str, str]:
         """Return what the files set for a filter of a coupling."""
         names = frozenset(declared)

@@ -52,6 +52,7 @@ CODES: Mapping[str, str] = {
     "E27": "more copies, iterations or run time than can be handled",
     "E28": "a decomposition that fits neither its ranks nor its scales, or a filter that cannot work on parts",
     "E29": "an open port that is coupled, or that nobody could open",
+    "E30": "a file out of the folder of the model and the working folder",
     "W01": "messages of another datatype than the receiver expects",
     "W02": "a coupling that does not fit the time scales of its ends",
     "W03": "something that nothing is coupled to, or nothing uses",

@@ -12,8 +12,9 @@ from xmml import formulas
 from xmml.builtins import TERMINAL_PARAMETERS, TERMINALS
 from xmml.checks import document_problems
 from xmml.checks.attributes import unknown_attributes_below
-from xmml.checks.classes import filter_problem
-from xmml.checks.index import instance_id, instance_kind
+from xmml.checks.classes import filter_problem, is_built_in_source
+from xmml.checks.index import InstanceEntry, instance_id, instance_kind, parameter
+from xmml.checks.outside import source_problem
 from xmml.checks.scales import scale_problems
 from xmml.checks.sizes import size_problems
 from xmml.definitions import (
@@ -33,6 +34,7 @@ from xmml.document import Document, load_parameters
 from xmml.late_dataclass import dataclass
 from xmml.model import AppliedFilter, Coupling, Definition, Endpoint, Filter, Instance, Kind, Model, read_only
 from xmml.parameters import Override, ParameterFiles, Target, read_overrides
+from xmml.patterns import MOST_ENTRIES, Search
 from xmml.problems import Problem, errors_in, in_order
 from xmml.run_options import settings_of
 from xmml.scales import Scale, merge, name_unnamed
@@ -57,7 +59,7 @@ def resolve(
     problems = document_problems(document)
     parameter_documents = []
     for path in parameter_files:
-        parameters, found = load_parameters(path)
+        parameters, found = load_parameters(path, document)
         problems.extend(found)
         if parameters is not None and not errors_in(found):
             parameter_documents.append(parameters)
@@ -95,6 +97,7 @@ class _Resolution:
         self.definitions = read_definitions(definitions) if definitions else {}
         self.elements = definition_elements(definitions) if definitions else {}
         self.topology = root.first("topology")
+        self.search = Search(document.reach, MOST_ENTRIES)
         self.files = ParameterFiles(parameter_documents, root.get("id") or "")
 
     def model(self, overrides: Mapping[str, str]) -> Model:
@@ -194,7 +197,17 @@ class _Resolution:
             position=element.position,
         )
         self.problems.extend(scale_problems(element, definition, instance.scales))
+        if is_built_in_source(instance) and "file" not in for_all:  # what the command line says may lie anywhere
+            self.problems.extend(self.source_problems(draft, instance))
         return instance
+
+    def source_problems(self, draft: _Draft, instance: Instance) -> Iterable[Problem]:
+        entry = InstanceEntry(draft.id, draft.element, definition=draft.definition_element, kind=instance.kind)
+        param = self.files.origin(draft.target, "file") or parameter(entry, "file")
+        element, attribute = (draft.element, None) if param is None else (param, "value")
+        folder = os.path.dirname(os.path.abspath(self.document.path))
+        found = source_problem(element, instance.params.get("file", ""), attribute, folder, self.search)
+        return [] if found is None else [found]
 
     def couplings(self, instances: Mapping[str, Instance], targets: Mapping[str, Target]) -> tuple[Coupling, ...]:
         found = []

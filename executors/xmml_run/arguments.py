@@ -81,6 +81,12 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="an xMML file of parameters",
     )
+    parser.add_argument(
+        "--allow-outside",
+        action="store_true",
+        help="trust the model: files that it names may lie anywhere, not only below its folder and the working folder "
+        "(docs/reliability.md)",
+    )
 
 
 def number_of_hosts(text: str) -> int:

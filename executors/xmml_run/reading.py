@@ -74,12 +74,15 @@ def read_and_plan(
     hosts: int | None = None,
     sites: Sites | None = None,
     allocation: Allocation | None = None,
+    *,
+    allow_outside: bool = False,
 ) -> Planned:
     """Return the plan of a model document, or the one that a `plan.json` holds.
 
     Args:
         hosts: the number of processes that instances share; `None`: as many as cores, or as the `plan.json` says.
         allocation: that of the job in which this process runs, if its nodes are to be used.
+        allow_outside: files that the model names may lie anywhere.
 
     Raises:
         ModelError: the model has errors, or something it names cannot be started.
@@ -96,7 +99,7 @@ def read_and_plan(
         return Planned(made if hosts is None else share_processes(made, hosts), None, ())
     from xmml.check import check
 
-    result = check(path, parameter_files, overrides)
+    result = check(path, parameter_files, overrides, allow_outside=allow_outside)
     model = result.model_or_raise()
     warnings = [problem for problem in result.problems if not problem.is_error]
     try:

@@ -25,6 +25,7 @@ from xmml_run.inspection import read_own_run
 _FIXED_BY_THE_PLAN: Mapping[str, str] = {
     "overrides": "-p",
     "parameter_files": "--param",
+    "allow_outside": "--allow-outside",
     "folder": "-o",
     "dry_run": "--dry-run",
     "debug": "--debug",

@@ -109,6 +109,7 @@ def _prepare(options: Namespace, shared: SharedProcess | None) -> _Prepared | in
             options.hosts,
             sites_of(options),
             _allocation(options, shared),
+            allow_outside=options.allow_outside,
         )
     except AllocationProblem as error:
         return _end(options, Outcome(error.exit_status, f"xmml-run: {error}" if str(error) else ""))

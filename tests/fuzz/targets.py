@@ -39,10 +39,12 @@ from xmml.convert.ymmsl_export import to_ymmsl
 from xmml.convert.ymmsl_import import ymmsl_to_xmml
 from xmml.convert.ymmsl_reader import parse_ymmsl
 from xmml.document import Document, read
+from xmml.files import FileUnreadable
 from xmml.graphs.views import VIEWS, ViewOptions, picture
-from xmml.include import Expansion, FileUnreadable
+from xmml.include import Expansion
 from xmml.model import Model
 from xmml.problems import CODES, ModelError, Problem, render, render_all
+from xmml.reach import reach_of
 from xmml.resolve import resolve
 from xmml.run_options import SETTINGS, SettingError
 from xmml.serialise import to_json, to_xml
@@ -237,9 +239,10 @@ def _including(choose: random.Random, names: Sequence[str]) -> str:
 
 def _try_included(case: Case, folder: Path) -> Iterable[str]:
     write(case, folder)
-    expansion = Expansion()
+    main = str(folder / MAIN)
+    expansion = Expansion(reach_of(main, allow_outside=False))
     try:
-        expansion.read(str(folder / MAIN))
+        expansion.read(main)
     except FileUnreadable:
         return ()
     except ModelError as error:

@@ -5,19 +5,18 @@ The analyses take these numbers as arguments and open no file themselves.
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from xmml.builtins import TERMINALS
+from xmml.files import FileUnreadable, read_bytes
 from xmml.late_dataclass import dataclass
 from xmml.model import Instance, Model
+from xmml.patterns import MOST_ENTRIES, Search, TooManyFilesError
 
 #: The built-in formats of terminals.
 FORMATS = frozenset(TERMINALS)
-#: Larger text files are not read for their number of lines.
-MOST_BYTES = 64 * 1024 * 1024
 _YES = frozenset({"yes", "true", "1"})
 
 
@@ -39,13 +38,14 @@ def source_data(model: Model) -> SourceData:
     fires: dict[str, int | None] = {}
     uncertain = set()
     folder = os.path.dirname(os.path.abspath(model.path))
+    search = Search(most=MOST_ENTRIES)
     for instance in model.instances.values():
         if instance.kind != "terminal" or instance.definition.type != "source":
             continue
         if instance.params.get("repeat", "").lower() in _YES:
             fires[instance.id] = None
             continue
-        number = _messages(instance, folder) if _is_built_in(instance) else None
+        number = _messages(instance, folder, search) if _is_built_in(instance) else None
         if number is None:
             uncertain.add(instance.id)
         else:
@@ -58,13 +58,16 @@ def _is_built_in(instance: Instance) -> bool:
     return instance.definition.class_ in FORMATS and (implementation is None or implementation.path is None)
 
 
-def _messages(instance: Instance, folder: str) -> int | None:
+def _messages(instance: Instance, folder: str, search: Search) -> int | None:
     """Return how many messages the files of a built-in source hold, or `None` if they cannot be read."""
     pattern = instance.params.get("file", "")
     if not pattern:
         return None
     path = os.path.join(folder, pattern)
-    paths = [path] if os.path.exists(path) else glob.glob(path)
+    try:
+        paths = [path] if os.path.exists(path) else search.matches(folder, pattern.replace("**", "*"))
+    except TooManyFilesError:
+        return None
     if not paths:
         return None
     if instance.params.get("messages", "one") == "one":
@@ -80,11 +83,8 @@ def _rows(path: str, instance: Instance) -> int | None:
     try:
         if instance.definition.class_ == "npy":
             return _rows_of_array(path)
-        if os.path.getsize(path) > MOST_BYTES:
-            return None
-        with open(path, encoding="utf-8") as file:
-            lines = file.read().splitlines()
-    except (OSError, ValueError):
+        lines = read_bytes(path).decode().splitlines()
+    except (OSError, ValueError, FileUnreadable):
         return None
     if instance.params.get("content") == "text":
         return len(lines)
@@ -100,7 +100,10 @@ def _rows(path: str, instance: Instance) -> int | None:
 
 
 def _rows_of_array(path: str) -> int | None:
-    import numpy
+    from numpy.lib.format import open_memmap
 
-    array = numpy.load(path, mmap_mode="r", allow_pickle=False)
-    return len(array) if getattr(array, "ndim", 0) else None
+    try:
+        array = open_memmap(path, mode="r")
+    except Exception:  # of a damaged header numpy tells by whatever its parsers raise
+        return None
+    return len(array) if array.ndim else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
@@ -46,6 +47,8 @@ class Index:
 
     def __init__(self, document: Document) -> None:
         self.root = document.root
+        self.reach = document.reach
+        self.folder = os.path.dirname(os.path.abspath(document.path))
         self.spelling = Spelling()
         definitions = document.root.first("definitions")
         topology = document.root.first("topology")

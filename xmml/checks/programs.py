@@ -7,19 +7,21 @@ for. Unlike the other checks, these look at the files beside the document.
 from __future__ import annotations
 
 import ast
-import glob
 import os
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
 from xmml.builtins import TERMINAL_PARAMETERS
 from xmml.checks.classes import is_built_in_source, terminal_problems
 from xmml.checks.implementations import is_known_language
 from xmml.checks.index import Index, InstanceEntry, parameter
+from xmml.files import FileUnreadable, read_bytes
 from xmml.model import Instance, Model
+from xmml.patterns import MOST_ENTRIES, OutsideError, Search, TooManyFilesError
 from xmml.problems import Problem, did_you_mean
+from xmml.reach import Reach
 from xmml.run_options import settings_of
 from xmml.structure import misspelt
 from xmml.tree import RUN, Element
@@ -30,13 +32,17 @@ _LARGEST_FILE = 1_000_000
 _MOST_NAMES = 1000
 
 
-def program_problems(index: Index, model: Model) -> list[Problem]:
-    """Return what is missing beside a document for its instances and filters to be started."""
-    folder = os.path.dirname(os.path.abspath(model.path))
-    return [*_programs(index, folder), *_terminals(index, model, folder)]
+def program_problems(index: Index, model: Model, overrides: Mapping[str, str]) -> list[Problem]:
+    """Return what is missing beside a document for its instances and filters to be started.
+
+    Parameters:
+        overrides: what the command line says of parameters.
+    """
+    search = Search(index.reach, MOST_ENTRIES)
+    return [*_programs(index, search), *_terminals(index, model, overrides, search)]
 
 
-def _programs(index: Index, folder: str) -> Iterator[Problem]:
+def _programs(index: Index, search: Search) -> Iterator[Problem]:
     used = {id(entry.definition): entry.definition for entry in index.entries if entry.definition is not None}
     applied = {apply.get("filter") for coupling in index.couplings for apply in coupling.named("apply")}
     filters = [element for name, element in index.filters.items() if name in applied]
@@ -45,39 +51,39 @@ def _programs(index: Index, folder: str) -> Iterator[Problem]:
         if implementation is not None and implementation.get("build", RUN) is not None:
             continue
         if implementation is not None:
-            yield from _staged(implementation, folder)
+            yield from _staged(implementation, index, search)
         class_ = definition.get("class") or ""
         if implementation is not None and implementation.first("code") is not None:
             continue
         if ":" in class_:
-            yield from _hosted(definition, class_, implementation, folder)
+            yield from _hosted(definition, class_, implementation, index)
         elif implementation is not None and implementation.get("path") is not None:
-            yield from _program(implementation, folder)
+            yield from _program(implementation, index)
 
 
-def _program(implementation: Element, folder: str) -> Iterator[Problem]:
+def _program(implementation: Element, index: Index) -> Iterator[Problem]:
     path = implementation.get("path") or ""
     interpreter = implementation.first("interpreter")
     language = (implementation.get("language") or "").lower()
     if interpreter is not None:
-        yield from _interpreter(interpreter, folder)
-    file = os.path.normpath(os.path.join(folder, path))
+        yield from _interpreter(interpreter, index.folder)
+    file = os.path.normpath(os.path.join(index.folder, path))
     starts_itself = (
         interpreter is None
         and not language.startswith("python")
         and (not language or is_known_language(language))  # else W15 tells
         and misspelt(implementation, "language") is None  # else W05 tells
     )
-    wrong = _wrong_with(file, path, starts_itself)
+    wrong = _wrong_with(file, path, starts_itself, index.reach)
     if wrong is not None:
         yield implementation.problem("W14", *wrong, "path")
 
 
-def _wrong_with(file: str, path: str, starts_itself: bool) -> tuple[str, str] | None:
+def _wrong_with(file: str, path: str, starts_itself: bool, reach: Reach) -> tuple[str, str] | None:
     """Return what is wrong with the file of a program, and what to do about it."""
     try:
         if not os.path.exists(file):
-            return f'the program "{path}" does not exist', _similar_file(file, path)
+            return f'the program "{path}" does not exist', _similar_file(file, path, reach)
         if os.path.isdir(file):
             return f'the program "{path}" is a folder', "name the program in it"
         if starts_itself and not os.access(file, os.X_OK):
@@ -90,8 +96,10 @@ def _wrong_with(file: str, path: str, starts_itself: bool) -> tuple[str, str] | 
     return None
 
 
-def _similar_file(file: str, path: str) -> str:
+def _similar_file(file: str, path: str, reach: Reach) -> str:
     folder, name = os.path.split(file)
+    if not reach.holds(folder):
+        return "correct its path, which is relative to the document"
     try:
         names = [each.name for _, each in zip(range(_MOST_NAMES), os.scandir(folder), strict=False)]
     except OSError:
@@ -102,12 +110,26 @@ def _similar_file(file: str, path: str) -> str:
     return 'correct its path, which is relative to the document, or add run:build="..." if a command makes it'
 
 
-def _staged(implementation: Element, folder: str) -> Iterator[Problem]:
+def _staged(implementation: Element, index: Index, search: Search) -> Iterator[Problem]:
     """Look for the files that an implementation needs in its working folder."""
     for pattern in settings_of(implementation).get("stage-in", ()):
-        if "\0" in pattern or not glob.glob(os.path.join(glob.escape(folder), pattern), recursive=True):
-            help = _similar_file(os.path.join(folder, pattern), pattern)
+        found = _matches(pattern, index.folder, search)
+        if found is not None and not found:
+            help = _similar_file(os.path.join(index.folder, pattern), pattern, index.reach)
             yield implementation.problem("W14", f'no file matches run:stage-in "{pattern}"', help, "stage-in", RUN)
+        for path in found or ():
+            if not os.path.isfile(path) and not os.path.isdir(path):
+                message = f'run:stage-in "{pattern}" names "{path}", which is neither a file nor a folder'
+                help = "a pipe, a device, or a link that leads nowhere cannot be copied"
+                yield implementation.problem("W14", message, help, "stage-in", RUN)
+
+
+def _matches(pattern: str, folder: str, search: Search) -> list[str] | None:
+    """Return what a pattern names; `None` if E30 tells of it, or there is too much to look at."""
+    try:
+        return search.matches(folder, pattern)
+    except (OutsideError, TooManyFilesError):
+        return None
 
 
 def _interpreter(interpreter: Element, folder: str) -> Iterator[Problem]:
@@ -121,12 +143,12 @@ def _interpreter(interpreter: Element, folder: str) -> Iterator[Problem]:
         yield interpreter.problem("W14", message, "install it, or correct its name", attribute)
 
 
-def _hosted(definition: Element, class_: str, implementation: Element | None, folder: str) -> Iterator[Problem]:
+def _hosted(definition: Element, class_: str, implementation: Element | None, index: Index) -> Iterator[Problem]:
     """Look for the module of a Python class or function, and for what it names there."""
     module, _, name = class_.partition(":")
-    folders = [folder]
+    folders = [index.folder]
     if implementation is not None and (path := implementation.get("path")) is not None:
-        file = os.path.normpath(os.path.join(folder, path))
+        file = os.path.normpath(os.path.join(index.folder, path))
         folders.insert(0, file if os.path.isdir(file) else os.path.dirname(file))
     steps = module.split(".")
     if not all(step.isidentifier() for step in steps):
@@ -137,13 +159,14 @@ def _hosted(definition: Element, class_: str, implementation: Element | None, fo
     file = next((path for base in found for path in (f"{base}.py", f"{base}/__init__.py") if os.path.isfile(path)), "")
     if not file:
         if not any(os.path.isdir(base) for base in found) and not _is_installed(steps[0]):
-            beside = [name.removesuffix(".py") for each in folders for name in _python_files(each)]
+            near = [each for each in folders if index.reach.holds(each)]
+            beside = [name.removesuffix(".py") for each in near for name in _python_files(each)]
             help = did_you_mean(module, beside)
             if not help.startswith("did you mean"):
                 help = "it is looked for beside the document, and in the folder of the implementation's path"
             yield definition.problem("W14", f'there is no Python module "{module}"', help, "class")
         return
-    names = _names_in(file)
+    names = _names_in(file) if index.reach.holds(file) else None
     if names is not None and name not in names:
         message = f'the module "{module}" has no "{name}"'
         yield definition.problem("W14", message, did_you_mean(name, names, "names in it"), "class")
@@ -170,9 +193,8 @@ def _names_in(file: str) -> set[str] | None:
     try:
         if os.path.getsize(file) > _LARGEST_FILE:
             return None
-        with open(file, "rb") as stream:
-            tree = ast.parse(stream.read())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = ast.parse(read_bytes(file))
+    except (OSError, FileUnreadable, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     names: set[str] = set()
     for node in tree.body:
@@ -188,27 +210,30 @@ def _names_in(file: str) -> set[str] | None:
     return None if "*" in names or "__getattr__" in names else names
 
 
-def _terminals(index: Index, model: Model, folder: str) -> Iterator[Problem]:
+def _terminals(index: Index, model: Model, overrides: Mapping[str, str], search: Search) -> Iterator[Problem]:
     for instance in model.instances.values():
         entry = index.instances[instance.id]
         yield from terminal_problems(entry, instance)
         if is_built_in_source(instance):
-            yield from _source_file(entry, instance, folder)
+            is_own_word = f"{instance.id}.file" in overrides
+            yield from _source_file(entry, instance, index.folder, Search(most=MOST_ENTRIES) if is_own_word else search)
 
 
-def _source_file(entry: InstanceEntry, instance: Instance, folder: str) -> Iterator[Problem]:
+def _source_file(entry: InstanceEntry, instance: Instance, folder: str, search: Search) -> Iterator[Problem]:
     file = instance.params.get("file", "")
     if not file:
         yield _no_file(entry, instance)
         return
     path = os.path.join(folder, file)
-    is_pattern = any(mark in file for mark in "*?[")
-    if "\0" in file or os.path.exists(path) or (is_pattern and glob.glob(path)):
+    if "\0" in file or os.path.exists(path):
+        return
+    found = _matches(file.replace("**", "*"), folder, search)
+    if found is None or any(map(os.path.exists, found)):
         return
     message = f'the file "{file}" that "{instance.id}" sends does not exist'
     param = parameter(entry, "file")
     attribute = None if param is None else "value"
-    yield (param or entry.element).problem("W14", message, _similar_file(path, file), attribute)
+    yield (param or entry.element).problem("W14", message, _similar_file(path, file, search.reach), attribute)
 
 
 def _no_file(entry: InstanceEntry, instance: Instance) -> Problem:

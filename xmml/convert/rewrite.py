@@ -13,14 +13,16 @@ from urllib.parse import unquote
 from lxml import etree
 
 from xmml.convert.converted import Converted
-from xmml.include import Expansion, FileUnreadable, pointer_steps, read_bytes
+from xmml.files import FileUnreadable, read_bytes
+from xmml.include import Expansion, pointer_steps
 from xmml.problems import ModelError, in_order
+from xmml.reach import reach_of
 from xmml.tree import XINCLUDE, decode, unreadable
 
 _INCLUDE, _FALLBACK = f"{{{XINCLUDE}}}include", f"{{{XINCLUDE}}}fallback"
 
 
-def rewrite(path: str | os.PathLike[str], expand: bool = False) -> Converted:
+def rewrite(path: str | os.PathLike[str], expand: bool = False, *, allow_outside: bool = False) -> Converted:
     """Return a document as it is written, in UTF-8; with `expand`, with its includes in place.
 
     The canonical XML (C14N) of the result is that of the document; the layout inside tags may differ.
@@ -29,7 +31,7 @@ def rewrite(path: str | os.PathLike[str], expand: bool = False) -> Converted:
         ModelError: the document or an include cannot be read, or is beyond a bound (see `xmml.tree`).
     """
     file = os.fspath(path)
-    expansion = Expansion()
+    expansion = Expansion(reach_of(file, allow_outside=allow_outside))
     try:
         expansion.read(file)
     except FileUnreadable as error:
@@ -54,7 +56,7 @@ def _prefixes(root: Any) -> list[str]:
 
 def _parsed(file: str) -> Any:
     """Return a document with everything in it; it has been read by our own reader, which knows the bounds."""
-    text = decode(read_bytes(Path(file)), file)
+    text = decode(read_bytes(file), file)
     parser = etree.XMLParser(
         encoding="utf-8", resolve_entities=False, no_network=True, strip_cdata=False, huge_tree=True, load_dtd=False
     )

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from xmml.convert.yaml_text import MAX_BYTES, Yaml, is_null, scalar
 from xmml.convert.ymmsl_file import Component, Conduit, Ports, Program, Resources, SettingValue, YmmslFile, YmmslModel
-from xmml.include import FileUnreadable, read_bytes
+from xmml.files import FileUnreadable, read_bytes
 from xmml.problems import ModelError, did_you_mean, in_order
 
 _OPERATORS = ("f_init", "o_i", "s", "o_f")
@@ -42,7 +41,7 @@ def read_ymmsl(path: str | os.PathLike[str]) -> YmmslFile:
     text = ""
     reader = _Reader(Yaml(file, text))
     try:
-        data = read_bytes(Path(file))
+        data = read_bytes(file)
         if len(data) > MAX_BYTES:
             raise reader.yaml.refusal(f"the file is larger than {MAX_BYTES // 2**20} MiB")
         text = data.decode("utf-8-sig")

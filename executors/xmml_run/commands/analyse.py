@@ -108,7 +108,7 @@ def _model(options: Namespace) -> Model:
     from xmml.problems import errors_in
     from xmml.resolve import resolve
 
-    document, problems = load(options.model)
+    document, problems = load(options.model, allow_outside=options.allow_outside)
     if document is None:
         raise ModelError(problems)
     model, found = resolve(document, options.parameter_files, overrides_of(options.overrides))

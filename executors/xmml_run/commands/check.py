@@ -41,7 +41,8 @@ def run(options: Namespace) -> int:
 
     problems: list[Problem] = []
     for path in dict.fromkeys(options.models):
-        problems += check(path, options.parameter_files, overrides_of(options.overrides)).problems
+        overrides = overrides_of(options.overrides)
+        problems += check(path, options.parameter_files, overrides, allow_outside=options.allow_outside).problems
     problems = list(dict.fromkeys(problems))  # what several documents include is told once
     if options.strict:
         problems = [replace(problem, severity=Severity.ERROR) for problem in problems]

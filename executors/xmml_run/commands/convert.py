@@ -96,4 +96,5 @@ def _converted(options: Namespace) -> Converted:
         expand=options.expand,
         parameter_files=options.parameter_files,
         overrides=overrides_of(options.overrides),
+        allow_outside=options.allow_outside,
     )

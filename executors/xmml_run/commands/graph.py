@@ -76,7 +76,8 @@ def run(options: Namespace) -> int:
     form = options.format or _format_of(output)
     if form not in FORMATS or (output == Path("-") and form not in TEXT_FORMATS):
         return _refuse(_unknown_format(output, form), ExitStatus.USAGE)
-    result = check(options.model, options.parameter_files, overrides_of(options.overrides))
+    overrides = overrides_of(options.overrides)
+    result = check(options.model, options.parameter_files, overrides, allow_outside=options.allow_outside)
     if result.errors:
         show_problems(result.problems)
     model = result.resolved

@@ -51,6 +51,7 @@ def run(options: Namespace) -> int:
             options.hosts,
             sites_of(options),
             allocation_of(options),
+            allow_outside=options.allow_outside,
         )
     except AllocationProblem as error:
         if str(error):

@@ -47,7 +47,8 @@ def spec_from_model(
     """Return the specification of the instance ``name`` (for a copy ``c[3]``) of the model at ``path``."""
     from xmml.check import check
 
-    model = check(path).model_or_raise()
+    # The program that calls this names the model, and runs already.
+    model = check(path, allow_outside=True).model_or_raise()
     if name is None and len(model.instances) == 1:
         (name,) = model.instances
     base, _, copy = (name or "").partition("[")

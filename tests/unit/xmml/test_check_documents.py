@@ -59,6 +59,8 @@ TOLD: dict[str, list[tuple[int, int, str]]] = {
     "E28/wrong": [(8, 46, 'cut it into 8 parts, or write run:mpi="16" on the implementation')],
     "E29/wrong-terminal": [(9, 30, "remove run:open")],
     "E29/wrong": [(23, 15, "remove this coupling, or run:open from the port")],
+    "E30/wrong-source": [(5, 24, "copy the file into the folder of the model, or trust it with --allow-outside")],
+    "E30/wrong": [(10, 61, "copy the file into the folder of the model, or trust it with --allow-outside")],
     "W01/wrong": [(21, 33, 'give both the same datatype, let "grid" extend "field" if it holds all')],
     "W02/wrong-call": [
         (16, 15, "submodels of overlapping time scales interact: from Oi to S or B, both"),

@@ -55,8 +55,8 @@ from xmml_run.main import xmml_run
 models, kept = [], []
 read_and_plan, wait = run_command.read_and_plan, _Execution.wait
 
-def remembering(*arguments):
-    planned = read_and_plan(*arguments)
+def remembering(*arguments, **options):
+    planned = read_and_plan(*arguments, **options)
     models.append(weakref.ref(planned.model))
     return planned
 

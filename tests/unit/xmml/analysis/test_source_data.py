@@ -27,7 +27,7 @@ def data_of(folder: Path, form: str, **params: str) -> SourceData:
     text = "".join(f'<param id="{name}" value="{value}"/>' for name, value in params.items())
     path = folder / "model.xmml"
     path.write_text(MODEL.format(form=form, params=text))
-    return source_data(check(path).model_or_raise())
+    return source_data(check(path, allow_outside=True).model_or_raise())
 
 
 def test_a_file_is_one_message(tmp_path: Path) -> None:
@@ -79,3 +79,30 @@ def test_pipes_and_devices_are_not_read(tmp_path: Path, form: str) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert data_of(tmp_path, form, file="pipe", messages="rows").uncertain == {"source"}
     assert data_of(tmp_path, form, file="/dev/zero", messages="rows").uncertain == {"source"}
+
+
+def test_a_pattern_that_finds_links_without_end_leaves_the_number_open(tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / name).symlink_to(".")
+    assert data_of(tmp_path, "csv", file="/".join("*" * 39) + "/none.csv").uncertain == {"source"}
+
+
+def header(text: str) -> bytes:
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"PK\x03\x04",
+        header("{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999999999,), }"),
+        header("{'descr': '<f8', b'fortran_order': False, 'shape': (3,), }"),
+        header("{'descr': '<,8', 'fortran_order': False, 'shape': (3,), }"),
+        header("(" * 3000),
+        header("-" * 9000 + "1"),
+    ],
+)
+def test_a_damaged_array_leaves_the_number_open(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.npy").write_bytes(content)
+    assert data_of(tmp_path, "npy", file="a.npy", messages="rows").uncertain == {"source"}

@@ -21,6 +21,7 @@ from xmml.convert.ymmsl_reader import parse_ymmsl
 from xmml.document import Document
 from xmml.model import Model
 from xmml.problems import ModelError, errors_in
+from xmml.reach import ANYWHERE
 from xmml.resolve import resolve
 from xmml.tree import parse
 
@@ -103,7 +104,7 @@ def model_of(path: Path) -> Model:
 
 def imported(text: str) -> tuple[Model, tuple[str, ...]]:
     converted = to_xmml(parse_ymmsl(text, "m.ymmsl"))
-    model, problems = resolve(Document("m.xmml", parse(converted.text, "m.xmml"), ("m.xmml",)))
+    model, problems = resolve(Document("m.xmml", parse(converted.text, "m.xmml"), ("m.xmml",), ANYWHERE))
     assert not errors_in(problems), converted.text
     return model, converted.notes
 

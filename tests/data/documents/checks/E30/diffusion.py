@@ -1,0 +1,1 @@
+"""Stands for the program of a model that is only checked."""
