@@ -13,6 +13,8 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from xmml.files import FileUnreadable, read_bytes
+
 #: The folder, in that of the model, in which xMML keeps notes of its own.
 NOTES = ".xmml"
 #: What of a model's folder is never part of the model: results, version control, caches.
@@ -71,7 +73,7 @@ def note_built(folder: Path, before: Snapshot) -> None:
 def built_before(folder: Path) -> frozenset[str]:
     """Return the files that builds of earlier runs have made, by their paths relative to the folder of the model."""
     try:
-        record = json.loads((folder / NOTES / _RECORD).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        record = json.loads(read_bytes(folder / NOTES / _RECORD))
+    except (FileUnreadable, ValueError, RecursionError):
         return frozenset()
     return frozenset(path for path in record if isinstance(path, str)) if isinstance(record, list) else frozenset()

@@ -14,6 +14,7 @@ from typing import Any
 from xmml_planner import Plan
 
 import xmml
+from xmml.files import FileUnreadable, open_file
 from xmml_executors.launch.site.journal import jobs_at_sites, programs_at_sites, staged_at_sites
 from xmml_executors.run_folder import RunFolder
 
@@ -53,7 +54,7 @@ def provenance(
 def _sha256(path: str | Path) -> str | None:
     """Return the hash of a file; `None` if it is none or cannot be read."""
     try:
-        with open(path, "rb") as file:
+        with open_file(path) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
+    except (OSError, FileUnreadable):
         return None

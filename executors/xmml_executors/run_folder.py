@@ -4,20 +4,21 @@ folder, and reports."""
 from __future__ import annotations
 
 import errno
-import glob
 import hashlib
 import json
 import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from xmml_planner import Plan, PlannedInstance
 from xmml_planner.hosting import members
 
+from xmml.files import FileUnreadable, open_file
+from xmml.patterns import Search
 from xmml_executors.limits import explained
 from xmml_executors.outcome import Outcome, SiteError
 from xmml_executors.run_lock import RunLocked, own
@@ -194,34 +195,26 @@ class RunFolder:
         """
         for instance in plan.instances:
             for pattern in instance.stage_in:
-                sources = sorted(glob.glob(os.path.join(plan.model_folder, pattern)))
+                sources = Search().matches(plan.model_folder, pattern)
                 if not sources:
                     raise SiteError(
                         f'instance "{instance.name}": no file matches run:stage-in "{pattern}" in {plan.model_folder}'
                     )
                 hashes = self.staged.setdefault(instance.name, {})
-
-                def copy(source: str, target: str, hashes: dict[str, str] = hashes) -> None:
-                    hashes[os.path.relpath(source, plan.model_folder)] = _copy_hashed(source, target)
-
                 for source in sources:
-                    self._stage(Path(source), self.work(instance) / Path(source).name, copy)
-
-    def _stage(self, source: Path, target: Path, copy: Callable[[str, str], None]) -> None:
-        try:
-            if source.is_dir():
-                shutil.copytree(source, target, copy_function=copy, dirs_exist_ok=True)
-            else:
-                copy(str(source), str(target))
-        except OSError as error:
-            raise self.unwritable(error) from None
+                    target = os.path.join(self.work(instance), os.path.basename(source))
+                    try:
+                        copied = _copy_all(source, target)
+                    except FileUnreadable as error:
+                        raise SiteError(f'instance "{instance.name}": run:stage-in "{pattern}": {error}') from None
+                    except OSError as error:
+                        raise self.unwritable(error) from None
+                    hashes.update({os.path.relpath(path, plan.model_folder): copied[path] for path in copied})
 
     def results(self, instance: PlannedInstance) -> list[Path]:
         """The files of an instance that its `run:stage-out` calls results, relative to the run's folder."""
         work = self.work(instance)
-        found = {
-            path for pattern in instance.stage_out for path in glob.glob(os.path.join(work, pattern), recursive=True)
-        }
+        found = {path for pattern in instance.stage_out for path in Search().matches(str(work), pattern)}
         return [Path(path).relative_to(self.path) for path in sorted(found)]
 
     def close(self) -> None:
@@ -297,12 +290,38 @@ def summary_of(
     }
 
 
+def _copy_all(source: str, target: str) -> dict[str, str]:
+    """Copy a file, or a folder with all that is in it and what links in it lead to; return the SHA-256 of each file.
+
+    Raises:
+        FileUnreadable: something cannot be read, or is a pipe, a device or a socket.
+        OSError: the copy cannot be written.
+    """
+    if not os.path.isdir(source):
+        return {source: _copy_hashed(source, target)}
+    hashes: dict[str, str] = {}
+    folders = [(source, target)]
+    os.makedirs(target, exist_ok=True)
+    for path, is_folder in Search().below(source):
+        copy = os.path.join(target, os.path.relpath(path, source))
+        if is_folder:
+            os.makedirs(copy, exist_ok=True)
+            folders.append((path, copy))
+        else:
+            hashes[path] = _copy_hashed(path, copy)
+    for path, copy in reversed(folders):
+        shutil.copystat(path, copy)  # a folder that cannot be written is filled first
+    return hashes
+
+
 def _copy_hashed(source: str, target: str) -> str:
     """Copy a file with its permissions and times; return its SHA-256. It is read once."""
     digest = hashlib.sha256()
-    if not os.path.isfile(source):  # to open a named pipe would be to wait for whoever writes into it
-        raise OSError(errno.EINVAL, "it is no file that can be copied", source)
-    with open(source, "rb") as reading, open(target, "wb") as writing:
+    try:
+        reading = open_file(source)
+    except FileUnreadable as error:
+        raise FileUnreadable(f"{source} cannot be copied: {error}") from None
+    with reading, open(target, "wb") as writing:
         while piece := reading.read(PIECE):
             digest.update(piece)
             writing.write(piece)

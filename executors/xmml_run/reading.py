@@ -5,15 +5,18 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xmml_planner import Plan, PlanFormatError, WishError, plan, plan_from_text
 from xmml_planner.hosting import share_processes
+from xmml_planner.planning import refuse
 
 from xmml.late_dataclass import dataclass
 from xmml.model import Model
 from xmml.problems import ModelError, Problem, in_order, render_all
+from xmml.reach import CODE, Reach, real_path
 from xmml_run.allocated import allocated_sites, plan_in_allocation
 from xmml_run.arguments import UsageError
 
@@ -104,6 +107,8 @@ def read_and_plan(
     warnings = [problem for problem in result.problems if not problem.is_error]
     try:
         made, notes = _plan(model, hosts, sites, allocation)
+        if sites is not None and model.document is not None:
+            refuse(_staged_out_of_reach(made, model.document.reach))
         return Planned(made, model, tuple(warnings), notes)
     except ModelError as error:
         others = [
@@ -149,6 +154,23 @@ def _plan_over_sites(
     except WishError as error:
         raise UsageError(f"--place: {error}") from None
     return made, notes
+
+
+def _staged_out_of_reach(made: Plan, reach: Reach) -> list[Problem]:
+    """Return what sites would get of the folder of the model, although links in it lead elsewhere."""
+    from xmml_executors.launch.site.staging import out_of_reach
+    from xmml_planner.problems import position_from_text, problem_at
+
+    problems = []
+    for staged, file in out_of_reach(made, reach):
+        found = problem_at(
+            position_from_text(made.by_name[staged.instances[0]].position),
+            f'site {staged.site} would get "{file.relative_to(made.model_folder)}", which leads to '
+            f'"{real_path(str(file))}", out of the folder of the model, and out of the working folder',
+            "name it in .xmmlignore or run:stage-exclude, put the file itself there, or trust it with --allow-outside",
+        )
+        problems.append(replace(found, code=CODE))
+    return problems
 
 
 def _text(path: str) -> str:

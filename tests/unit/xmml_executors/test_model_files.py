@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from xmml_executors.model_files import built_before, note_built, snapshot
@@ -47,3 +48,9 @@ def test_notes_and_results_are_no_files_of_the_model(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs/result").write_text("")
     assert snapshot(tmp_path).keys() == {"one"}
+
+
+def test_a_record_that_is_a_pipe_is_no_record(tmp_path: Path) -> None:
+    (tmp_path / ".xmml").mkdir()
+    os.mkfifo(tmp_path / ".xmml/built.json")
+    assert built_before(tmp_path) == frozenset()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -113,6 +114,60 @@ def test_a_file_to_stage_that_is_missing_is_named(make_plan: MakePlan, tmp_path:
     folder = RunFolder(tmp_path / "run", plan)
     with pytest.raises(SiteError, match=r'no file matches run:stage-in "grid\.nc"'):
         folder.stage_in(plan)
+
+
+def staging(plan: Plan, model: Path, *stage_in: str) -> Plan:
+    staged = dataclasses.replace(plan.instances[0], stage_in=stage_in)
+    return dataclasses.replace(plan, instances=(staged,), model_folder=str(model))
+
+
+@pytest.mark.parametrize("name", ["data", "data/pipe"])
+def test_a_pipe_to_stage_is_named_and_nobody_waits_for_it(make_plan: MakePlan, tmp_path: Path, name: str) -> None:
+    (tmp_path / "model/data").mkdir(parents=True)
+    os.mkfifo(tmp_path / "model/data/pipe")
+    plan = staging(make_plan("a"), tmp_path / "model", name)
+    folder = RunFolder(tmp_path / "run", plan)
+    with pytest.raises(SiteError, match=r"model/data/pipe cannot be copied: it is not a regular file"):
+        folder.stage_in(plan)
+    folder.close()
+
+
+def test_a_folder_is_staged_with_what_its_links_lead_to_and_those_that_lead_back_up_left_out(
+    make_plan: MakePlan, tmp_path: Path
+) -> None:
+    model = tmp_path / "model [1]"
+    (model / "data").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    for file in (model / "data/1.csv", tmp_path / "elsewhere/2.csv"):
+        file.write_text(file.name)
+    (model / "data/near").symlink_to(tmp_path / "elsewhere")
+    for name in "abc":
+        (model / "data" / name).symlink_to(".")
+    (model / "data").chmod(0o555)
+    plan = staging(make_plan("a"), model, "data")
+    folder = RunFolder(tmp_path / "run", plan)
+    folder.stage_in(plan)
+    folder.close()
+    (model / "data").chmod(0o755)
+    work = folder.work(plan.instances[0])
+    found = sorted(str(path.relative_to(work)) for path in work.rglob("*"))
+    assert found == ["data", "data/1.csv", "data/near", "data/near/2.csv"]
+    assert sorted(folder.staged["a"]) == ["data/1.csv", "data/near/2.csv"]
+    assert (work / "data").stat().st_mode & 0o777 == 0o555
+
+
+def test_results_that_are_no_files_have_no_hash_and_nobody_waits_for_them(make_plan: MakePlan, tmp_path: Path) -> None:
+    plan = make_plan("a")
+    told = dataclasses.replace(plan.instances[0], stage_out=("*", "**/none"))
+    plan = dataclasses.replace(plan, instances=(told,))
+    folder = RunFolder(tmp_path / "run", plan)
+    os.mkfifo(folder.work(told) / "pipe")
+    (folder.work(told) / "zero").symlink_to("/dev/zero")
+    for name in "ab":
+        (folder.work(told) / name).symlink_to(".")
+    found = provenance(plan, folder, [], 0.0)
+    folder.close()
+    assert found["results"] == {"a": {f"instances/a/work/{name}": None for name in ("a", "b", "pipe", "zero")}}
 
 
 def test_report_profile_and_provenance_are_written(make_plan: MakePlan, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,46 @@ def test_a_plan_that_has_its_sites_takes_no_others(tmp_path: Path, capsys: Captu
     assert xmml(["plan", MODEL, "--sites", SITES, "-o", made]) == 0
     assert xmml(["plan", made, "--sites", SITES]) == 2
     assert "leave out --sites" in capsys.readouterr().err
+
+
+@pytest.fixture
+def linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A model in whose folder links lead elsewhere."""
+    shutil.copytree(ARTERY, tmp_path / "model")
+    (tmp_path / "elsewhere/data").mkdir(parents=True)
+    (tmp_path / "elsewhere/key").touch()
+    (tmp_path / "model/key").symlink_to("../elsewhere/key")
+    monkeypatch.chdir(tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_links_lead_to_elsewhere_is_sent_to_no_site(linked: Path, command: object, capsys: Capture) -> None:
+    assert command(["model.xmml", "--sites", SITES]) == 1  # type: ignore[operator]
+    told = capsys.readouterr().err
+    assert 'model.xmml:6:7: error[E30]: site beta would get "key", which leads to' in told
+    assert f'"{linked.parent / "elsewhere/key"}"' in told
+    assert command(["model.xmml", "--sites", SITES, "--allow-outside"]) == 0  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "kept_away", ["ignored", "replaced", "in the working folder", "a folder, which is not followed"]
+)
+def test_a_link_is_no_harm_that_no_site_gets_or_that_stays_near(
+    linked: Path, command: object, kept_away: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kept_away == "ignored":
+        (linked / ".xmmlignore").write_text("key\n")
+    elif kept_away == "replaced":
+        (linked / "key").unlink()
+        (linked / "key").touch()
+    elif kept_away == "in the working folder":
+        monkeypatch.chdir(linked.parent)
+    else:
+        (linked / "key").unlink()
+        (linked / "data").symlink_to("../elsewhere/data")
+    assert command([str(linked / "model.xmml"), "--sites", SITES]) == 0  # type: ignore[operator]
 
 
 def test_without_the_solver_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:

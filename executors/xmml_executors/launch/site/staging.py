@@ -8,6 +8,7 @@ the site has an earlier version, only the ranges travel that have changed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import glob
 import hashlib
 import os
@@ -20,11 +21,15 @@ from typing import Any
 
 from pathspec import GitIgnoreSpec
 from xmml_planner import Plan
+from xmml_planner.execution_plan import StagedFile
 from xmml_planner.planning import is_below
 from xmml_sites.ssh import Transport
 from xmml_sites.transfer.site_files import FileCommand, site_files
 
+from xmml.files import FileUnreadable, open_file, read_bytes
 from xmml.late_dataclass import dataclass
+from xmml.patterns import Search
+from xmml.reach import Reach
 from xmml_executors.launch.site.timeouts import lease_s
 from xmml_executors.model_files import built_before, files_below
 from xmml_executors.outcome import SiteError
@@ -100,7 +105,7 @@ def matching_files(folder: Path, wanted: Iterable[Wanted], built: Collection[str
 
 def _matches(folder: Path, pattern: str) -> Iterator[tuple[Path, bool]]:
     """Yield the files that a pattern names, and whether it matches them themselves, not only a folder of theirs."""
-    found = sorted(glob.glob(str(folder / pattern), recursive=True))
+    found = Search().matches(str(folder), pattern)
     if not found:
         raise SiteError(f'no file matches "{pattern}" in {folder}, which a site needs')
     for each in found:
@@ -112,10 +117,8 @@ def _ignored(folder: Path) -> GitIgnoreSpec:
     """Return what the file `.xmmlignore` in the folder of a model says; nothing if there is none."""
     file = folder / IGNORE_FILE
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        lines = []
-    except (OSError, ValueError) as error:
+        lines = read_bytes(file).decode().splitlines() if os.path.lexists(file) else []
+    except (FileUnreadable, ValueError) as error:
         raise SiteError(f"{file} cannot be read: {error}") from None
     return _patterns(lines, str(file))
 
@@ -156,6 +159,30 @@ def built_files(plan: Plan) -> frozenset[str]:
     return built_before(Path(plan.model_folder)) | inside
 
 
+def out_of_reach(plan: Plan, reach: Reach) -> Iterator[tuple[StagedFile, Path]]:
+    """Yield what sites would get of the folder of the model although a link in it leads out of reach: for each
+    `StagedFile` the first such file."""
+    folder, built = Path(plan.model_folder), built_files(plan)
+    found: dict[Wanted, Path | None] = {}
+    for staged in plan.stage:
+        wanted = Wanted(staged.path, staged.exclude)
+        if wanted not in found:
+            with contextlib.suppress(SiteError):  # the launch tells of what is not there
+                found[wanted] = _first_out_of_reach(matching_files(folder, [wanted], built), reach)
+        if (file := found.get(wanted)) is not None:
+            yield staged, file
+
+
+def _first_out_of_reach(files: Iterable[Path], reach: Reach) -> Path | None:
+    in_reach: dict[Path, bool] = {}
+    for file in files:
+        if file.parent not in in_reach:
+            in_reach[file.parent] = reach.holds(str(file.parent))
+        if not in_reach[file.parent] or (file.is_symlink() and not reach.holds(str(file))):
+            return file
+    return None
+
+
 def hash_files(folder: Path, files: Iterable[Path]) -> list[FileToStage]:
     """Return the files with their hashes, as far as they are still there.
 
@@ -165,12 +192,16 @@ def hash_files(folder: Path, files: Iterable[Path]) -> list[FileToStage]:
     found = []
     for file in files:
         try:
-            with open(file, "rb") as opened:
+            with open_file(file) as opened:
                 digest = hashlib.file_digest(opened, "sha256").hexdigest()
             status = file.stat()
             path = str(file.relative_to(folder))
+        except FileUnreadable as error:
+            if not os.path.lexists(file):
+                continue  # it was removed after it had been found
+            raise SiteError(f"{file} cannot be read: {error}") from None
         except FileNotFoundError:
-            continue  # it was removed after it had been found
+            continue  # as above
         except OSError as error:
             raise SiteError(f"{file} cannot be read: {error.strerror}") from None
         except ValueError:

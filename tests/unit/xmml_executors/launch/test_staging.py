@@ -76,6 +76,19 @@ def test_an_ignore_file_that_cannot_be_read_is_named(data: Path, content: bytes)
         names_below(data, Wanted("."))
 
 
+@pytest.mark.parametrize("name", [".xmmlignore", "pipe"])
+def test_nobody_waits_for_a_pipe_in_the_folder_of_a_model(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(SiteError, match=rf"{name} cannot be read: it is not a regular file"):
+        asyncio.run(hash_files_in_thread(tmp_path, [Wanted("pipe" if name == "pipe" else ".")]))
+
+
+def test_a_folder_of_a_model_may_have_a_name_like_a_pattern(tmp_path: Path) -> None:
+    (tmp_path / "model [1]").mkdir()
+    (tmp_path / "model [1]/flow.py").touch()
+    assert names_below(tmp_path / "model [1]", Wanted("."), Wanted("*.py")) == ["flow.py"]
+
+
 class Site:
     """A site that is this machine, to which a model's folder is staged."""
 
