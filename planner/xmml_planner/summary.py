@@ -284,5 +284,5 @@ def _filters(conduit: ConduitSpec) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]

@@ -94,6 +94,10 @@ def test_the_summary_names_instances_commands_and_wires(model: MakeModel) -> Non
     assert "a.o -> m.i" in text
 
 
+def test_the_summary_of_a_model_without_instances_is_short(model: MakeModel) -> None:
+    assert "0 instances" in summary(plan(model("")))
+
+
 @pytest.mark.parametrize(
     ("spoil", "complaint"),
     [
