@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, FileTimes, OpenOptions, Permissions};
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -421,11 +421,15 @@ fn copy(source: &Path, target: &Path) -> Result<(), FileError> {
     with_path(target, to.set_permissions(found.permissions()).and_then(|()| close(to)))
 }
 
-/// Copies a file, or a folder with all that is in it, into a folder.
+/// Copies a file, or a folder with all that is in it and that links in it lead to, into a folder.
 ///
 /// # Errors
 /// Something cannot be read or written.
 pub fn copy_into(source: &Path, folder: &Path) -> Result<(), FileError> {
+    copy_below(source, folder, &mut Above::default())
+}
+
+fn copy_below(source: &Path, folder: &Path, above: &mut Above) -> Result<(), FileError> {
     let target = folder.join(source.file_name().unwrap_or_default());
     if !source.is_dir() {
         copy(source, &target)?;
@@ -433,31 +437,54 @@ pub fn copy_into(source: &Path, folder: &Path) -> Result<(), FileError> {
         // Only its owner may say when it was written: a copy of a file that cannot be written, for one.
         return with_path(&target, dated(&target, written));
     }
+    if !above.enter(source) {
+        return Ok(());
+    }
     with_path(&target, fs::create_dir_all(&target))?;
     for entry in with_path(source, fs::read_dir(source))? {
-        copy_into(&with_path(source, entry)?.path(), &target)?;
+        copy_below(&with_path(source, entry)?.path(), &target, above)?;
     }
+    above.leave();
     Ok(())
+}
+
+/// The folders above a place, by device and number: a link that leads back up to one of them is not followed.
+#[derive(Default)]
+struct Above(Vec<(u64, u64)>);
+
+impl Above {
+    /// Goes into a folder; returns false if a link has led back up to it.
+    fn enter(&mut self, folder: &Path) -> bool {
+        let Ok(found) = fs::metadata(folder) else { return false }; // it went meanwhile
+        let identity = (found.dev(), found.ino());
+        let is_new = !self.0.contains(&identity);
+        if is_new {
+            self.0.push(identity);
+        }
+        is_new
+    }
+
+    fn leave(&mut self) {
+        self.0.pop();
+    }
 }
 
 /// Returns what a pattern names below a folder, as a shell does: `*`, `?` and `[...]` stand for parts of a name, `**` for
 /// any folders on the way. Only a pattern that begins with a dot names what does.
 pub fn matches(folder: &Path, pattern: &OsStr, progress: &Progress) -> Vec<PathBuf> {
-    let mut found = vec![folder.to_owned()];
+    let mut found = BTreeSet::from([folder.to_owned()]);
     for part in Path::new(pattern) {
+        // `**` finds a folder on several ways.
         found = found.iter().flat_map(|path| below(path, part, progress)).collect();
     }
-    // `**` finds a folder on several ways.
-    found.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
+    found.into_iter().collect()
 }
 
 fn below(path: &Path, part: &OsStr, progress: &Progress) -> Vec<PathBuf> {
     let bytes = part.as_bytes();
     if bytes == b"**" {
-        let mut found = vec![path.to_owned()];
-        for (inner, _) in entries_of(path, progress).into_iter().filter(|(_, name)| !is_hidden(name)) {
-            found.extend(below(&inner, part, progress));
-        }
+        let mut found = Vec::new();
+        all_below(path, &mut Above::default(), progress, &mut found);
         return found;
     }
     if !has_wildcards(part) {
@@ -467,6 +494,21 @@ fn below(path: &Path, part: &OsStr, progress: &Progress) -> Vec<PathBuf> {
     let pattern = characters(part);
     let is_named = |name: &OsString| (!is_hidden(name) || bytes[0] == b'.') && is_match(&pattern, &characters(name));
     entries_of(path, progress).into_iter().filter(|(_, name)| is_named(name)).map(|(inner, _)| inner).collect()
+}
+
+/// Finds a path and all below it that is not hidden.
+fn all_below(path: &Path, above: &mut Above, progress: &Progress, found: &mut Vec<PathBuf>) {
+    let is_folder = path.is_dir();
+    if is_folder && !above.enter(path) {
+        return;
+    }
+    found.push(path.to_owned());
+    if is_folder {
+        for (inner, _) in entries_of(path, progress).into_iter().filter(|(_, name)| !is_hidden(name)) {
+            all_below(&inner, above, progress, found);
+        }
+        above.leave();
+    }
 }
 
 fn has_wildcards(pattern: &OsStr) -> bool {
@@ -498,17 +540,36 @@ const CLASS_END: u32 = ']' as u32;
 const NOT: u32 = '!' as u32;
 const TO: u32 = '-' as u32;
 
-fn is_match(pattern: &[u32], name: &[u32]) -> bool {
-    match (pattern, name) {
-        ([], []) => true,
-        ([ANY_TEXT, rest @ ..], _) => (0..=name.len()).any(|skipped| is_match(rest, &name[skipped..])),
-        ([ANY, rest @ ..], [_, after @ ..]) => is_match(rest, after),
-        ([CLASS, ..], [character, after @ ..]) => match class(pattern, *character) {
-            Some((is_in, rest)) => is_in && is_match(rest, after),
-            None => *character == CLASS && is_match(&pattern[1..], after),
+fn is_match<'a>(mut pattern: &'a [u32], mut name: &'a [u32]) -> bool {
+    // What follows the last `*`, and the text from which on it has been tried: an earlier `*` need not be tried again.
+    let mut last = None;
+    loop {
+        if let [ANY_TEXT, rest @ ..] = pattern {
+            last = Some((rest, name));
+            pattern = rest;
+        } else if let Some(rest) = after_one(pattern, name) {
+            (pattern, name) = rest;
+        } else if pattern.is_empty() && name.is_empty() {
+            return true;
+        } else {
+            let Some((rest, [_, later @ ..])) = last else { return false };
+            last = Some((rest, later));
+            (pattern, name) = (rest, later);
+        }
+    }
+}
+
+/// Returns what is left of a pattern and a name if the pattern begins with what stands for their first character.
+fn after_one<'a>(pattern: &'a [u32], name: &'a [u32]) -> Option<(&'a [u32], &'a [u32])> {
+    let [character, after @ ..] = name else { return None };
+    match pattern {
+        [ANY, rest @ ..] => Some((rest, after)),
+        [CLASS, ..] => match class(pattern, *character) {
+            Some((is_in, rest)) => is_in.then_some((rest, after)),
+            None => (*character == CLASS).then_some((&pattern[1..], after)),
         },
-        ([wanted, rest @ ..], [character, after @ ..]) => wanted == character && is_match(rest, after),
-        _ => false,
+        [wanted, rest @ ..] => (wanted == character).then_some((rest, after)),
+        [] => None,
     }
 }
 
@@ -538,11 +599,30 @@ fn class(pattern: &[u32], character: u32) -> Option<(bool, &[u32])> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
 
     #[test]
+    fn links_that_lead_back_up_are_neither_searched_nor_copied() {
+        let folder = std::env::temp_dir().join(format!("xmml-loops-{}", std::process::id()));
+        fs::create_dir_all(folder.join("data/deep")).unwrap();
+        fs::create_dir_all(folder.join("to")).unwrap();
+        fs::write(folder.join("data/deep/a.csv"), "a").unwrap();
+        for name in ["up", "upper", "uppermost"] {
+            symlink("..", folder.join("data/deep").join(name)).unwrap();
+        }
+        symlink("deep", folder.join("data/other")).unwrap();
+        let named = |pattern: &str| matches(&folder, OsStr::new(pattern), &Progress::default());
+        assert_eq!(named("data/**/*.csv"), ["deep", "other"].map(|name| folder.join("data").join(name).join("a.csv")));
+        copy_into(&folder.join("data"), &folder.join("to")).unwrap();
+        assert_eq!(named("to/**").len(), 6);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
     fn names_match_patterns_as_in_a_shell() {
-        let cases: [(&str, &str, bool); 16] = [
+        let cases: [(&str, &str, bool); 19] = [
             ("*.csv", "a.csv", true),
             ("*.csv", "a.csv.gz", false),
             ("?.csv", "ab.csv", false),
@@ -559,6 +639,9 @@ mod tests {
             ("[à-ý].csv", "é.csv", true),
             ("[!a].csv", "é.csv", true),
             ("[è].csv", "é.csv", false),
+            ("*ab*ab", "ab_aab", true),
+            ("*ab*abc", "ab_aab", false),
+            ("*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*a*b", &"a".repeat(200), false),
         ];
         for (pattern, name, expected) in cases {
             let is_named = is_match(&characters(OsStr::new(pattern)), &characters(OsStr::new(name)));
