@@ -507,6 +507,17 @@ mod tests {
     }
 
     #[test]
+    fn who_reads_on_behind_a_record_that_was_left_out_gets_nothing() {
+        let all = records(&[b"one", b"two", b"three", b"four"]);
+        let between = Narrow::new(usize::MAX, usize::MAX);
+        lock(&between.bytes).extend(all[1..].concat());
+        let (_, there) = ends(&between);
+        for _ in 0..4 {
+            assert_eq!(there.read(&mut [0; 10]).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        }
+    }
+
+    #[test]
     fn a_record_of_the_other_direction_is_found_out() {
         let between = Narrow::new(usize::MAX, usize::MAX);
         let (here, _) = ends(&between);

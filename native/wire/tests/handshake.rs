@@ -1,6 +1,8 @@
 //! The opening of a connection, without a connection.
 
+use hmac::{Hmac, Mac};
 use proptest::prelude::*;
+use sha2::Sha256;
 use xmml_wire::handshake::*;
 
 const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
@@ -42,6 +44,16 @@ fn reason(step: Step) -> String {
         Step::Refused { reason, .. } => reason.to_string(),
         other => panic!("{other:?}"),
     }
+}
+
+/// The frame that a dialler sends its proof in.
+fn proof_frame(proof: &[u8]) -> Vec<u8> {
+    let mut frame = vec![0; 24];
+    frame[0] = PROOF as u8;
+    frame[8] = 18;
+    frame[9] = 1;
+    frame.extend_from_slice(proof);
+    frame
 }
 
 /// Runs a handshake to its end; what each side concluded.
@@ -140,12 +152,60 @@ fn nobody_in_the_middle_can_take_the_protection_away_or_give_a_key_of_his_own() 
     assert_eq!(reason(dialler.feed(&challenge)), Refusal::Proof.to_string());
 }
 
+/// All public keys by which the common key is zero whatever the private key (the points of small order), without the highest bit,
+/// of which X25519 takes no notice.
+fn keys_that_anybody_knows() -> impl Iterator<Item = [u8; PUBLIC_KEY]> {
+    let small = |last: u8| std::array::from_fn(|at| if at == 0 { last } else { 0 });
+    let near_the_prime =
+        |first: u8| std::array::from_fn(|at| [first, 0xff, 0x7f][usize::from(at > 0) + usize::from(at > 30)]);
+    let of_order_8 = [
+        "e0eb7a7c3b41b8ae1656e3faf19fc46ada098deb9c32b1fd866205165f49b800",
+        "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
+    ];
+    let of_digits =
+        |digits: &str| std::array::from_fn(|at| u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).unwrap());
+    [0, 1].map(small).into_iter().chain([0xec, 0xed, 0xee].map(near_the_prime)).chain(of_order_8.map(of_digits))
+}
+
 #[test]
 fn a_public_key_that_leads_to_a_key_that_anybody_knows_is_refused() {
-    let (_, mut hello, mut listener) = pair_for(party("a", 1), party("b", 2), true);
-    let key = 24 + 8 + NONCE;
-    hello[key..key + PUBLIC_KEY].copy_from_slice(&[0; PUBLIC_KEY]);
-    assert!(reason(listener.feed(&hello)).contains("anybody knows"));
+    for known in keys_that_anybody_knows() {
+        for highest_bit in [0, 0x80] {
+            let (_, mut hello, mut listener) = pair_for(party("a", 1), party("b", 2), true);
+            let key = 24 + 8 + NONCE;
+            hello[key..key + PUBLIC_KEY].copy_from_slice(&known);
+            hello[key + PUBLIC_KEY - 1] |= highest_bit;
+            assert!(reason(listener.feed(&hello)).contains("anybody knows"), "{known:02x?}");
+        }
+    }
+}
+
+#[test]
+fn what_an_earlier_connection_was_opened_with_opens_no_other() {
+    for is_protected in [false, true] {
+        let (mut dialler, hello, mut listener) = pair_for(party("a", 1), party("b", 2), is_protected);
+        let challenge = sent(listener.feed(&hello));
+        let Step::Done { send: proof, .. } = dialler.feed(&challenge) else { panic!("they have the same secret") };
+        let mut later = Listener::new(party("b", 3), &[Role::Data]).unwrap();
+        sent(later.feed(&hello));
+        assert_eq!(reason(later.feed(&proof)), WRONG);
+        let (mut later, _) = Dialler::new(party("a", 4), Role::Data, "b", is_protected).unwrap();
+        assert_eq!(reason(later.feed(&challenge)), WRONG);
+    }
+}
+
+#[test]
+fn who_has_the_key_of_relays_alone_passes_for_no_instance() {
+    let relay = Party { secret: relay_key(SECRET), ..party("b", 2) };
+    let (dialler, hello, listener) = pair(party("a", 1), relay);
+    assert_eq!(reason(conclude(dialler, &hello, listener).0.unwrap()), WRONG);
+    let (_, hello, mut listener) = pair(party("a", 1), party("b", 2));
+    let challenge = sent(listener.feed(&hello));
+    let mut mac = Hmac::<Sha256>::new_from_slice(&relay_key(SECRET)).unwrap();
+    for part in [b"xmml handshake: dialler\0", &hello[..], &challenge[..challenge.len() - PROOF]] {
+        mac.update(part);
+    }
+    assert_eq!(reason(listener.feed(&proof_frame(&mac.finalize().into_bytes()))), WRONG);
 }
 
 #[test]
@@ -215,13 +275,8 @@ fn a_dialler_notices_a_listener_without_the_secret() {
 fn a_listener_notices_a_dialler_without_the_secret() {
     let (_, hello, mut listener) = pair(party("a", 1), party("b", 2));
     let challenge = sent(listener.feed(&hello));
-    let mut proof = challenge[challenge.len() - PROOF..].to_vec();
-    let mut frame = vec![0; 24];
-    frame[0] = PROOF as u8;
-    frame[8] = 18;
-    frame[9] = 1;
-    frame.append(&mut proof); // reflects the listener's own proof
-    assert_eq!(reason(listener.feed(&frame)), WRONG);
+    let own_proof = &challenge[challenge.len() - PROOF..];
+    assert_eq!(reason(listener.feed(&proof_frame(own_proof))), WRONG);
 }
 
 #[test]
