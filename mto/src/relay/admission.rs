@@ -1,10 +1,11 @@
 //! The admission queue: connections whose peers have not proved yet that they belong to a run. Their number and the time that each has are
-//! bounded; where there are too many, the oldest gives way.
+//! bounded, and no source takes the places of others ([`Entrants`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use xmml_wire::entrants::{Entrants, Place, Source};
 use xmml_wire::methods::relay::protocol::ToRelay;
 use xmml_wire::methods::Stream;
 
@@ -15,8 +16,8 @@ use crate::nonblocking_tcp::NonblockingTcp;
 use crate::pending_connection::{PendingConnection, Progress};
 use crate::registry::Token;
 
-/// Connections that may be in the middle of a handshake. (Whoever knows the secret needs a moment only.)
-const PENDING_MAX: usize = 1024;
+/// Why a connection was refused that made room for another.
+const TOO_LONG: &str = "it took too long to prove who it is while others came";
 
 /// A peer that has proved that it belongs to a run.
 pub enum Admitted {
@@ -47,6 +48,7 @@ pub struct AdmissionQueue {
     poller: Arc<Poller>,
     /// Tokens grow, and each connection has the same time: the first is the oldest, and the first to time out.
     pending: BTreeMap<Token, Box<PendingConnection>>,
+    entrants: Entrants,
     /// Connections that were refused so far.
     refused: u64,
 }
@@ -54,15 +56,22 @@ pub struct AdmissionQueue {
 impl AdmissionQueue {
     /// Returns an empty queue.
     pub fn new(poller: &Arc<Poller>) -> AdmissionQueue {
-        AdmissionQueue { poller: poller.clone(), pending: BTreeMap::new(), refused: 0 }
+        AdmissionQueue { poller: poller.clone(), pending: BTreeMap::new(), entrants: Entrants::default(), refused: 0 }
     }
 
-    /// Takes a connection into the queue; returns its token, or `None` if it cannot be watched.
+    /// Takes a connection into the queue; returns its token, or `None` if there is no place for it, or it cannot be watched.
     pub fn add(&mut self, wire: NonblockingTcp, encryption: Encryption, now: Instant, log: &mut Log) -> Option<Token> {
-        if self.pending.len() >= PENDING_MAX {
-            self.refuse_oldest(log);
+        let source = Source::of(wire.peer());
+        match self.entrants.place(&source, now) {
+            Place::Free => {}
+            Place::InsteadOf(other) => self.refuse(other, TOO_LONG, log),
+            Place::None => {
+                self.note_refusal(wire.source(), "too many connections were opened without a proof", log);
+                return None;
+            }
         }
         let token = self.poller.watch(wire.fd()).ok()?;
+        self.entrants.enter(token, source, now);
         self.pending.insert(token, Box::new(PendingConnection::new(wire, encryption, now)));
         Some(token)
     }
@@ -81,11 +90,11 @@ impl AdmissionQueue {
                 None
             }
             Progress::Asked { run, name, request } => {
-                let wire = self.pending.remove(&token)?.into_wire()?;
+                let wire = self.take(token)?.into_wire()?;
                 Some(Admitted::Process { wire, run, name, request })
             }
             Progress::Path { run, site } => {
-                let stream = self.pending.remove(&token)?.into_stream()?;
+                let stream = self.take(token)?.into_stream()?;
                 self.poller.remove(stream.fd());
                 Some(Admitted::Relay { stream, run, site })
             }
@@ -96,10 +105,10 @@ impl AdmissionQueue {
         }
     }
 
-    /// Refuses the oldest connection, so that there is room, or a descriptor, for the next. Returns false if there is none.
-    pub fn refuse_oldest(&mut self, log: &mut Log) -> bool {
-        let Some(oldest) = self.pending.keys().next().copied() else { return false };
-        self.refuse(oldest, "it took too long to prove who it is while others came", log);
+    /// Refuses a connection, so that there is a descriptor for the next. Returns false if none can give way.
+    pub fn make_room(&mut self, now: Instant, log: &mut Log) -> bool {
+        let Some(displaced) = self.entrants.displaceable(now) else { return false };
+        self.refuse(displaced, TOO_LONG, log);
         true
     }
 
@@ -116,10 +125,20 @@ impl AdmissionQueue {
     }
 
     fn refuse(&mut self, token: Token, reason: &str, log: &mut Log) {
-        let Some(connection) = self.pending.remove(&token) else { return };
+        if let Some(connection) = self.take(token) {
+            self.note_refusal(connection.source(), reason, log);
+        }
+    }
+
+    fn note_refusal(&mut self, source: &str, reason: &str, log: &mut Log) {
         self.refused += 1;
-        let source = connection.source();
         log.once_for(source, reason, Level::Warning, "turned away", &[("source", source)]);
+    }
+
+    /// Takes a connection out of the queue.
+    fn take(&mut self, token: Token) -> Option<Box<PendingConnection>> {
+        self.entrants.leave(token);
+        self.pending.remove(&token)
     }
 
     /// Returns whether the token is that of a connection in the queue.
@@ -143,6 +162,7 @@ mod tests {
     use std::io::Read;
     use std::net::{TcpListener, TcpStream};
 
+    use xmml_wire::entrants::MINIMUM_TIME;
     use xmml_wire::handshake::relay_key;
     use xmml_wire::methods::relay::protocol::RELAY;
 
@@ -229,12 +249,14 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_connection_gives_way_first() {
+    fn a_connection_that_has_had_its_time_gives_way_for_want_of_descriptors() {
         let mut entrance = Entrance::new();
-        let [(_old, old), (_young, young)] = [0, 1].map(|_| entrance.connect(Instant::now()));
-        assert!(entrance.queue.refuse_oldest(&mut entrance.log));
-        assert!(!entrance.queue.owns(old) && entrance.queue.owns(young));
-        assert!(entrance.queue.refuse_oldest(&mut entrance.log));
-        assert!(!entrance.queue.refuse_oldest(&mut entrance.log));
+        let begin = Instant::now();
+        let (_peer, token) = entrance.connect(begin);
+        assert!(!entrance.queue.make_room(begin, &mut entrance.log));
+        assert!(entrance.queue.owns(token));
+        assert!(entrance.queue.make_room(begin + MINIMUM_TIME, &mut entrance.log));
+        assert!(!entrance.queue.owns(token));
+        assert!(entrance.log.written().contains("while others came"), "{}", entrance.log.written());
     }
 }

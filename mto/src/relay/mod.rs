@@ -461,7 +461,7 @@ impl Relay {
                     io::ErrorKind::WouldBlock => return,
                     io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
                     // The descriptor of a connection that has proved nothing does for the next.
-                    _ if self.admission.refuse_oldest(&mut self.log) => {}
+                    _ if self.admission.make_room(Instant::now(), &mut self.log) => {}
                     _ => return self.listeners.pause(&error, Instant::now(), &mut self.log),
                 },
             }

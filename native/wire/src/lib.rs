@@ -5,6 +5,7 @@ pub mod buffer;
 mod concurrency;
 pub mod connection;
 pub mod data;
+pub mod entrants;
 pub mod error;
 pub mod frame;
 pub mod handshake;

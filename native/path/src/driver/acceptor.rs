@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Socket, Type};
 
 use xmml_wire::connection::authentication::{Authentication, Progress};
+use xmml_wire::entrants::{Entrants, Place, Source};
 use xmml_wire::error::{Error, Result};
 use xmml_wire::handshake::Role;
 use xmml_wire::lock::lock;
@@ -27,12 +28,6 @@ use crate::tls::TlsWire;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
-
-/// Connections that may be on their way to proving who they are.
-const MOST_UNAUTHENTICATED: usize = 256;
-
-/// How long a peer that has not proved itself may take when there are too many; then it makes way for the next.
-const GRACE: Duration = Duration::from_millis(500);
 
 /// How long one that has proved itself may take to say for which path it comes.
 const ATTACH: Duration = Duration::from_secs(10);
@@ -51,7 +46,7 @@ const TIMER: u64 = 1;
 
 enum PendingStream {
     /// Has not proved itself.
-    Unauthenticated(Authentication, Instant),
+    Unauthenticated(Authentication),
     /// Has, under this name, and is to say for which path it comes.
     Known(Stream, String, Instant),
 }
@@ -71,6 +66,8 @@ pub(crate) struct Acceptor {
 #[derive(Default)]
 struct AcceptorState {
     pending: BTreeMap<u64, PendingStream>,
+    /// Those that have not proved themselves.
+    entrants: Entrants,
     next_token: u64,
     paths: HashMap<PathId, Weak<Shared>>,
     fresh: VecDeque<Arc<Shared>>,
@@ -213,6 +210,10 @@ impl Acceptor {
                 },
             };
             let Ok(wire) = TcpWire::accepted(socket, &from, &self.settings) else { continue };
+            let (source, now) = (Source::of(wire.peer()), Instant::now());
+            if !self.state().make_room(&source, now, &self.epoll) {
+                continue; // who dials tries again
+            }
             let mut wire: Box<dyn Wire> = Box::new(wire);
             if let Some(tls) = &self.identity.tls {
                 let Ok(encrypted) = TlsWire::server(wire, tls, &[]) else { continue };
@@ -221,13 +222,10 @@ impl Acceptor {
             let Ok(party) = self.identity.party() else { continue };
             let Ok(greeting) = Authentication::answer(wire, party, &[Role::Path]) else { continue };
             let mut state = self.state();
-            let now = Instant::now();
-            if state.pending.len() >= MOST_UNAUTHENTICATED && !state.make_room(now, &self.epoll) {
-                continue; // who dials tries again
-            }
             let token = state.token();
             if self.epoll.add(greeting.fd(), token, Interest::READ).is_ok() {
-                state.pending.insert(token, PendingStream::Unauthenticated(greeting, now));
+                state.entrants.enter(token, source, now);
+                state.pending.insert(token, PendingStream::Unauthenticated(greeting));
             }
             self.set_timer(&state);
         }
@@ -272,16 +270,18 @@ impl Acceptor {
     fn serve(&self, token: u64) -> Option<AttachRequest> {
         let mut state = self.state();
         match state.pending.remove(&token)? {
-            PendingStream::Unauthenticated(greeting, since) => {
+            PendingStream::Unauthenticated(greeting) => {
                 let (fd, from) = (greeting.fd(), greeting.peer().to_owned());
                 match greeting.advance() {
                     (Some(greeting), Progress::Wait(interest)) => {
-                        if self.epoll.change(fd, token, interest).is_ok() {
-                            state.pending.insert(token, PendingStream::Unauthenticated(greeting, since));
+                        match self.epoll.change(fd, token, interest) {
+                            Ok(()) => drop(state.pending.insert(token, PendingStream::Unauthenticated(greeting))),
+                            Err(_) => state.entrants.leave(token),
                         }
                         None
                     }
                     (_, Progress::Done { stream, established, rest }) => {
+                        state.entrants.leave(token);
                         self.epoll.change(fd, token, Interest::READ).ok()?;
                         let guest = PendingStream::Known(
                             Stream::new(0, token, stream.into(), self.epoll.clone(), &rest),
@@ -293,6 +293,7 @@ impl Acceptor {
                         self.serve(token)
                     }
                     (_, Progress::Refused { reason, by_us }) => {
+                        state.entrants.leave(token);
                         if by_us {
                             state.refuse(format!("{from}: {reason}"));
                         }
@@ -373,7 +374,8 @@ impl Acceptor {
             state.pending.iter().filter(|(_, guest)| guest.until() <= now).map(|(token, _)| *token).collect();
         for token in late {
             // Taking it out closes it, and so ends the watch.
-            if let Some(PendingStream::Unauthenticated(greeting, _)) = state.pending.remove(&token) {
+            if let Some(PendingStream::Unauthenticated(greeting)) = state.pending.remove(&token) {
+                state.entrants.leave(token);
                 state.refuse(format!("{}: it did not prove who it is in time", greeting.peer()));
             }
         }
@@ -422,7 +424,7 @@ impl Drop for AcceptorThread {
 impl PendingStream {
     fn until(&self) -> Instant {
         match self {
-            PendingStream::Unauthenticated(greeting, _) => greeting.deadline,
+            PendingStream::Unauthenticated(greeting) => greeting.deadline,
             PendingStream::Known(_, _, since) => *since + ATTACH,
         }
     }
@@ -451,19 +453,18 @@ impl AcceptorState {
         self.last_refusal = Some(reason);
     }
 
-    /// The stranger that has been here longest makes way, if it had its time.
-    fn make_room(&mut self, now: Instant, epoll: &Epoll) -> bool {
-        let oldest = self.pending.iter().find_map(|(token, guest)| match guest {
-            PendingStream::Unauthenticated(greeting, since) => Some((*token, *since, greeting.fd())),
-            PendingStream::Known(..) => None,
-        });
-        match oldest {
-            Some((token, since, fd)) if since + GRACE <= now => {
-                epoll.remove(fd);
-                self.pending.remove(&token);
+    /// Whether somebody from there may come in; another stranger may have to make way.
+    fn make_room(&mut self, source: &Source, now: Instant, epoll: &Epoll) -> bool {
+        match self.entrants.place(source, now) {
+            Place::Free => true,
+            Place::InsteadOf(other) => {
+                self.entrants.leave(other);
+                if let Some(PendingStream::Unauthenticated(greeting)) = self.pending.remove(&other) {
+                    epoll.remove(greeting.fd());
+                }
                 true
             }
-            _ => false,
+            Place::None => false,
         }
     }
 }

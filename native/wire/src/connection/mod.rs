@@ -108,6 +108,11 @@ impl Connection {
         self.stream.is_protected()
     }
 
+    /// Whether nobody on the way can have changed what comes: whatever cannot be taken in is the peer's own doing.
+    pub fn is_authentic(&self) -> bool {
+        self.is_protected() || !self.stream.leaves_host()
+    }
+
     /// Whether somebody has found it ended or broken.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Acquire)

@@ -170,6 +170,10 @@ pub trait Listener: Send {
     fn addresses(&self) -> Vec<String>;
     /// Takes the next waiting connection; `None` if there is none.
     fn accept(&self) -> io::Result<Option<Box<dyn Stream>>>;
+    /// Whether anybody on a network may come. Else the kernel, or the relay, vouches for those who do.
+    fn is_open_to_strangers(&self) -> bool {
+        false
+    }
 }
 
 /// A connection: bytes both ways, never waiting. `WouldBlock` means: poll the descriptor.

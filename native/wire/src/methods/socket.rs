@@ -16,6 +16,7 @@ pub(super) struct SocketStream {
     socket: Socket,
     peer: String,
     is_local: bool,
+    leaves_host: bool,
 }
 
 impl SocketStream {
@@ -23,7 +24,12 @@ impl SocketStream {
     pub(super) fn new(socket: Socket, peer: String) -> io::Result<SocketStream> {
         socket.set_nonblocking(true)?;
         let is_local = socket.domain()? == Domain::UNIX;
-        Ok(SocketStream { socket, peer, is_local })
+        Ok(SocketStream { socket, peer, is_local, leaves_host: false })
+    }
+
+    /// The same; its bytes may pass a network, or not.
+    pub(super) fn leaving_host(self, leaves_host: bool) -> SocketStream {
+        SocketStream { leaves_host, ..self }
     }
 
     /// Begins to connect.
@@ -62,6 +68,10 @@ impl Stream for SocketStream {
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         // send with MSG_NOSIGNAL: a library must not raise SIGPIPE in its user's program.
         self.socket.send_vectored_with_flags(parts, libc::MSG_NOSIGNAL)
+    }
+
+    fn leaves_host(&self) -> bool {
+        self.leaves_host
     }
 
     fn can_fall_silent(&self) -> bool {

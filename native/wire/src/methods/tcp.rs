@@ -93,13 +93,19 @@ impl Listener for TcpListener {
         self.addresses.clone()
     }
 
+    fn is_open_to_strangers(&self) -> bool {
+        true
+    }
+
     fn accept(&self) -> io::Result<Option<Box<dyn Stream>>> {
         let Some((socket, from)) = socket::accept(&self.socket)? else {
             return Ok(None);
         };
         socket.set_tcp_nodelay(true)?;
-        let peer = from.as_socket().map_or_else(|| "tcp:unknown".to_owned(), |address| format!("tcp:{address}"));
-        Ok(Some(Box::new(SocketStream::new(socket, peer)?)))
+        let address = from.as_socket();
+        let peer = address.map_or_else(|| "tcp:unknown".to_owned(), |address| format!("tcp:{address}"));
+        let leaves_host = address.is_none_or(|address| !address.ip().to_canonical().is_loopback());
+        Ok(Some(Box::new(SocketStream::new(socket, peer)?.leaving_host(leaves_host))))
     }
 }
 
