@@ -82,6 +82,8 @@ pub enum ToCoordinator {
     Changed { change: u64, conduit: u32, method: Option<String>, problem: Option<String> },
     /// Answers `Enquire`: how the conduits that begin and end at it travel, and what has passed.
     Figures { number: u64, sending: Vec<MethodReport>, receiving: Vec<MethodReport> },
+    /// A connection that ends only with the process at its other end has ended before its conduits had.
+    PeerEnded { peer: String, reason: String },
     /// It turned somebody away from its door.
     Refused { peer: String, reason: String },
     /// It has given handles of its ports away, and wants to know when nobody is left who could open one.

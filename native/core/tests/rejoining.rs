@@ -334,7 +334,7 @@ fn who_comes_back_before_its_connection_is_known_to_be_broken_takes_its_own_plac
 }
 
 #[test]
-fn who_says_that_it_has_what_was_never_said_is_cut_off() {
+fn who_says_that_it_has_what_was_never_said_fails_by_name() {
     let run = run_of(pair(), LONG_S);
     let (first, again) = enter(&run, "a");
     drop(first);
@@ -343,6 +343,7 @@ fn who_says_that_it_has_what_was_never_said_is_cut_off() {
     back.say(&ToCoordinator::Rejoin { token: again.token, heard: 5 });
     run.event(
         "people are told",
-        |event| matches!(event, Event::Warning { instance, text } if instance == "a" && text.contains("there were 0")),
+        |event| matches!(event, Event::Failed { instance, text } if instance == "a" && text.contains("there were 0")),
     );
+    run.event("nobody waits for it", |event| matches!(event, Event::Lost { instance } if instance == "a"));
 }

@@ -11,6 +11,15 @@ use crate::conduit::meter::Meter;
 use crate::filters;
 use crate::spec::ConduitSpec;
 
+/// How much more than a conduit holds may wait here: a sender may hear before this end that the conduit has grown.
+const EXCESS: u64 = 4;
+
+/// The same of a conduit that holds few messages.
+const EXCESS_MESSAGES: u64 = 64;
+
+/// Changes of connection that may be under way at a time.
+const CHANGES_MAX: usize = 1024;
+
 /// What a frame with a number is to this end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
@@ -44,7 +53,12 @@ pub struct ReceivingEnd {
     pub via: Option<Arc<Connection>>,
     /// Other methods are allowed now, and nothing has come by another connection since.
     pub is_changing: bool,
+    /// How many messages, and bytes, the sender may have sent without a receipt.
+    capacity: u32,
+    byte_budget: u64,
     queue: VecDeque<(Message, u64)>,
+    /// Bytes that wait here.
+    held_bytes: u64,
     /// What came before its time, by number; `None`: the end.
     early: BTreeMap<u64, Option<(Message, u64)>>,
     /// After these numbers the sender has gone over to another connection.
@@ -54,6 +68,7 @@ pub struct ReceivingEnd {
     unreceipted_bytes: u64,
     /// How many messages there will ever be, once that is known.
     total: Option<u64>,
+    has_sender_left: bool,
 }
 
 impl ReceivingEnd {
@@ -62,6 +77,8 @@ impl ReceivingEnd {
         let spec = spec.into();
         ReceivingEnd {
             is_checked: filters::checksum(&spec.receiver_filters).is_some(),
+            capacity: spec.capacity.max(1),
+            byte_budget: spec.byte_budget,
             spec,
             taken: 0,
             bytes: 0,
@@ -72,18 +89,24 @@ impl ReceivingEnd {
             via: None,
             is_changing: false,
             queue: VecDeque::new(),
+            held_bytes: 0,
             early: BTreeMap::new(),
             changes: Vec::new(),
             arrived: 0,
             receipted: 0,
             unreceipted_bytes: 0,
             total: None,
+            has_sender_left: false,
         }
     }
 
-    fn arrival(&mut self, sequence: u64, what: &str) -> Result<Arrival, String> {
+    /// What the frame with this number is; the last one has the number `last`, if that is known.
+    fn arrival(&mut self, sequence: u64, what: &str, last: Option<u64>) -> Result<Arrival, String> {
         if sequence <= self.arrived || self.early.contains_key(&sequence) {
             return Ok(Arrival::Again);
+        }
+        if last.is_some_and(|last| sequence > last) {
+            return Err(format!("{}: {what} {sequence} came after the end", self.spec.name));
         }
         let may_be_early = self.changes.iter().any(|change| self.arrived < *change && *change < sequence);
         if may_be_early && sequence != self.arrived + 1 {
@@ -95,9 +118,6 @@ impl ReceivingEnd {
                 self.spec.name, self.arrived
             ));
         }
-        if self.total.is_some_and(|total| sequence > total + 1) {
-            return Err(format!("{}: {what} {sequence} came after the end", self.spec.name));
-        }
         self.arrived = sequence;
         Ok(Arrival::New)
     }
@@ -107,7 +127,10 @@ impl ReceivingEnd {
         if self.is_checked && frame.checked.is_none() {
             return Err(format!("{}: message {} has lost its checksum", self.spec.name, frame.sequence));
         }
-        let arrival = self.arrival(frame.sequence, "message")?;
+        let arrival = self.arrival(frame.sequence, "message", self.total)?;
+        if arrival != Arrival::Again {
+            self.make_room(frame.sequence, frame.frame_len)?;
+        }
         match arrival {
             Arrival::New => {
                 if self.queue.capacity() == 0 {
@@ -121,6 +144,39 @@ impl ReceivingEnd {
             Arrival::Again => {}
         }
         Ok(arrival)
+    }
+
+    /// One more waits here, if that may be: a sender that sends on without receipts would take all memory.
+    fn make_room(&mut self, sequence: u64, bytes: u64) -> Result<(), String> {
+        let waiting = (self.queue.len() + self.early.len()) as u64;
+        let most = u64::from(self.capacity) * EXCESS + EXCESS_MESSAGES;
+        let most_bytes = self.byte_budget.saturating_mul(EXCESS);
+        let held = self.held_bytes.saturating_add(bytes);
+        if waiting > 0 && (waiting >= most || held > most_bytes) {
+            let (name, held) = (&self.spec.name, self.held_bytes);
+            return Err(format!(
+                "{name}: message {sequence} came while {waiting} ({held} bytes) wait; the conduit holds {} ({} bytes)",
+                self.capacity, self.byte_budget
+            ));
+        }
+        self.held_bytes = held;
+        Ok(())
+    }
+
+    /// The conduit holds more from now on.
+    pub fn grow(&mut self, capacity: u32) {
+        if capacity > self.capacity {
+            self.capacity = capacity;
+            self.byte_budget = self.byte_budget.saturating_mul(2);
+        }
+    }
+
+    /// What came again must have come by another connection before: on one, every number comes once.
+    pub fn check_repeat(&self, connection: &Connection, what: &str, sequence: u64) -> Result<(), String> {
+        match self.comes_by(connection) {
+            false => Ok(()),
+            true => Err(format!("{}: {what} {sequence} came twice by one connection", self.spec.name)),
+        }
     }
 
     /// Whether it is certain that messages come by this connection.
@@ -171,11 +227,18 @@ impl ReceivingEnd {
     }
 
     /// The sender says that what follows `sequence` comes on another connection than what came before.
-    pub fn continues(&mut self, sequence: u64) {
+    pub fn continues(&mut self, sequence: u64) -> Result<(), String> {
         self.forget_changes();
         if self.arrived < sequence && !self.changes.contains(&sequence) {
+            if self.changes.len() >= CHANGES_MAX {
+                return Err(format!(
+                    "{}: it changed connections {CHANGES_MAX} times ahead of its messages",
+                    self.spec.name
+                ));
+            }
             self.changes.push(sequence);
         }
+        Ok(())
     }
 
     /// Whether messages come by the connection used before and by the next one at the same time.
@@ -196,7 +259,14 @@ impl ReceivingEnd {
 
     /// The sender has ended the conduit; `sequence` is one more than the number of its last message.
     pub fn end(&mut self, sequence: u64) -> Result<Arrival, String> {
-        let arrival = self.arrival(sequence, "the end, with number")?;
+        let arrival = self.arrival(sequence, "the end, with number", self.total.map(|total| total + 1))?;
+        if let (Some(total), true) = (self.total.filter(|total| sequence != total + 1), arrival != Arrival::Again) {
+            return Err(format!(
+                "{}: it ended after {} messages, and left having sent {total}",
+                self.spec.name,
+                sequence.saturating_sub(1)
+            ));
+        }
         match arrival {
             Arrival::New => self.total = Some(sequence - 1),
             Arrival::Early => drop(self.early.insert(sequence, None)),
@@ -206,8 +276,20 @@ impl ReceivingEnd {
     }
 
     /// The coordinator says that the sender has left, having sent `total` messages on this conduit.
-    pub fn sender_left(&mut self, total: u64) {
-        self.total.get_or_insert(total);
+    pub fn sender_left(&mut self, total: u64) -> Result<(), String> {
+        let have = self.total.unwrap_or(self.arrived);
+        if total < have || (self.total.is_some() && total != have) {
+            return Err(format!("{}: it left having sent {total} messages, of which {have} have come", self.spec.name));
+        }
+        self.total = Some(total);
+        self.has_sender_left = true;
+        Ok(())
+    }
+
+    /// Whether the sender has left, and messages have not come of which it said that they were sent.
+    pub fn lacks_messages_of_one_that_left(&self) -> Option<String> {
+        let total = self.total.filter(|total| self.has_sender_left && self.arrived < *total)?;
+        Some(format!("{}: it left having sent {total} messages, of which {} came", self.spec.name, self.arrived))
     }
 
     /// Fills the queue of an instance that is alone, and ends the conduit behind it.
@@ -235,6 +317,7 @@ impl ReceivingEnd {
     /// The next message, taken.
     pub fn take(&mut self) -> Option<Message> {
         let (message, bytes) = self.queue.pop_front()?;
+        self.held_bytes = self.held_bytes.saturating_sub(bytes);
         self.taken += 1;
         self.bytes += bytes;
         self.unreceipted_bytes += bytes;
@@ -324,14 +407,14 @@ mod tests {
     #[test]
     fn a_sender_that_left_without_sending_ends_the_conduit() {
         let mut end = ReceivingEnd::new(spec(10, 1 << 20));
-        end.sender_left(0);
+        end.sender_left(0).unwrap();
         assert!(end.is_finished());
     }
 
     #[test]
     fn a_sender_that_left_with_messages_under_way_does_not_end_it_before_they_came() {
         let mut end = ReceivingEnd::new(spec(10, 1 << 20));
-        end.sender_left(1);
+        end.sender_left(1).unwrap();
         assert!(!end.is_finished());
         end.message(message(1)).unwrap();
         end.take();
@@ -339,10 +422,40 @@ mod tests {
     }
 
     #[test]
+    fn a_sender_that_left_with_fewer_messages_than_came_is_not_believed() {
+        let mut end = ReceivingEnd::new(spec(10, 1 << 20));
+        end.message(message(1)).unwrap();
+        assert!(end.sender_left(0).unwrap_err().contains("1 have come"));
+        end.end(2).unwrap();
+        assert!(end.sender_left(2).unwrap_err().contains("sent 2"));
+        end.sender_left(1).unwrap();
+    }
+
+    #[test]
+    fn a_message_or_an_end_beyond_what_the_sender_left_with_is_an_error() {
+        let mut end = ReceivingEnd::new(spec(10, 1 << 20));
+        end.sender_left(1).unwrap();
+        assert!(end.end(1).unwrap_err().contains("ended after 0"));
+        end.message(message(1)).unwrap();
+        assert!(end.message(message(2)).unwrap_err().contains("after the end"));
+    }
+
+    #[test]
+    fn a_sender_that_waits_for_no_receipt_takes_bounded_memory() {
+        let mut end = ReceivingEnd::new(spec(2, 1 << 20));
+        let refused = (1..).find(|number| end.message(message(*number)).is_err()).unwrap();
+        assert_eq!(refused, 2 * EXCESS + EXCESS_MESSAGES + 1);
+        let mut end = ReceivingEnd::new(spec(1000, 1 << 10));
+        end.message(MessageFrame { frame_len: 1 << 20, ..message(1) }).unwrap();
+        assert!(end.message(message(2)).unwrap_err().contains("while 1 (1048576 bytes) wait"));
+        end.take();
+    }
+
+    #[test]
     fn what_comes_early_by_the_next_connection_waits_for_what_comes_late_by_the_one_before() {
         let mut end = ReceivingEnd::new(spec(10, 1 << 20));
         end.message(message(1)).unwrap();
-        end.continues(3);
+        end.continues(3).unwrap();
         assert_eq!(end.message(message(4)), Ok(Arrival::Early));
         assert_eq!(end.end(5), Ok(Arrival::Early));
         assert_eq!(end.message(message(4)), Ok(Arrival::Again));
@@ -356,7 +469,7 @@ mod tests {
     #[test]
     fn a_gap_behind_the_change_of_connections_is_an_error_too() {
         let mut end = ReceivingEnd::new(spec(10, 1 << 20));
-        end.continues(2);
+        end.continues(2).unwrap();
         assert!(end.message(message(2)).unwrap_err().contains("lost"));
         end.message(message(1)).unwrap();
         end.message(message(2)).unwrap();

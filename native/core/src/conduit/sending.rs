@@ -274,12 +274,20 @@ impl SendingEnd {
     }
 
     /// The receiver has left, having taken `taken` messages.
-    pub fn receiver_gone(&mut self, taken: u64) {
-        if !self.gone {
-            self.gone = true;
-            self.dropped += self.sent.saturating_sub(taken);
-            self.kept.clear();
+    pub fn receiver_gone(&mut self, taken: u64) -> Result<(), String> {
+        if self.gone {
+            return Ok(());
         }
+        if taken > self.sent || taken < self.taken {
+            let (name, sent, before) = (&self.spec.name, self.sent, self.taken);
+            return Err(format!(
+                "{name}: it left having taken {taken} messages of {sent}, of which it had taken {before}"
+            ));
+        }
+        self.gone = true;
+        self.dropped += self.sent - taken;
+        self.kept.clear();
+        Ok(())
     }
 
     /// Whether the receiver has left.
@@ -432,12 +440,24 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_receiver_that_left_with_more_than_was_sent_or_less_than_it_had_taken_is_not_believed() {
+        let mut end = SendingEnd::new(spec(10, 1000), 0);
+        for _ in 0..5 {
+            end.send(frame(), 1);
+        }
+        end.on_receipt(3).unwrap();
+        assert!(end.receiver_gone(6).unwrap_err().contains("6 messages of 5"));
+        assert!(end.receiver_gone(2).unwrap_err().contains("had taken 3"));
+        assert!(!end.is_gone());
+    }
+
+    #[test]
     fn what_the_receiver_has_not_taken_is_dropped_and_counted_when_it_leaves() {
         let mut end = SendingEnd::new(spec(10, 1000), 0);
         for _ in 0..5 {
             end.send(frame(), 1);
         }
-        end.receiver_gone(2);
+        end.receiver_gone(2).unwrap();
         assert_eq!((end.room(1), end.dropped), (Room::Gone, 3));
         end.drop_message();
         assert_eq!(end.dropped, 4);

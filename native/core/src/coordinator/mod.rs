@@ -267,6 +267,11 @@ impl Shared {
         self.changes.fetch_add(1, Ordering::Relaxed) + 1
     }
 
+    /// How many numbers were given to changes so far.
+    fn changes_so_far(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
+    }
+
     fn take_commands(&self) -> Vec<Command> {
         let mut commands = lock(&self.commands);
         self.wanted.lower();

@@ -108,7 +108,8 @@ impl Instance {
                 {
                     let (conduit, taken) = (state.conduits.receiving[end].spec.id, state.conduits.receiving[end].taken);
                     if let Some(own) = state.conduits.sending_end(conduit) {
-                        state.conduits.sending[own].receiver_gone(taken);
+                        // It is its own receiver: what was taken was sent.
+                        let _ = state.conduits.sending[own].receiver_gone(taken);
                     }
                 }
             }

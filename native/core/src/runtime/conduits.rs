@@ -125,17 +125,19 @@ impl Conduits {
     }
 
     /// A peer has left normally: what it sent on each conduit to here, and took on each from here.
-    pub fn peer_left(&mut self, sent: &[(u32, u64)], received: &[(u32, u64)]) {
+    /// An error says what cannot be.
+    pub fn peer_left(&mut self, sent: &[(u32, u64)], received: &[(u32, u64)]) -> Result<(), String> {
         for (conduit, total) in sent {
             if let Some(end) = self.receiving_end(*conduit) {
-                self.receiving[end].sender_left(*total);
+                self.receiving[end].sender_left(*total)?;
             }
         }
         for (conduit, taken) in received {
             if let Some(end) = self.sending_end(*conduit) {
-                self.sending[end].receiver_gone(*taken);
+                self.sending[end].receiver_gone(*taken)?;
             }
         }
+        Ok(())
     }
 
     /// Messages sent and received so far per conduit, where there are any.

@@ -17,6 +17,8 @@ pub struct DeferredWork {
     pub(super) to_flush: SmallVec<[Arc<Connection>; 2]>,
     /// Connections that the I/O thread must read from now on.
     pub(super) to_read: Vec<Arc<Connection>>,
+    /// Peers that may have ended, and why it seems so.
+    pub(super) suspected: Vec<(String, String)>,
     /// Messages to the coordinator.
     pub(super) news: Vec<ToCoordinator>,
 }
@@ -47,6 +49,11 @@ impl DeferredWork {
         self.to_read.push(connection);
     }
 
+    /// Has the I/O thread look in a moment whether a peer is still missed whose connection has ended for this reason.
+    pub fn suspect(&mut self, peer: &str, reason: &str) {
+        self.suspected.push((peer.to_owned(), reason.to_owned()));
+    }
+
     /// Has the coordinator told something.
     pub fn tell(&mut self, news: ToCoordinator) {
         self.news.push(news);
@@ -55,6 +62,7 @@ impl DeferredWork {
     /// Takes all of it; `None`: there is nothing to do, as after most calls.
     pub fn take(&mut self) -> Option<DeferredWork> {
         let is_empty = self.to_flush.is_empty() && self.to_read.is_empty() && self.news.is_empty();
+        let is_empty = is_empty && self.suspected.is_empty();
         (!is_empty).then(|| std::mem::take(self))
     }
 }

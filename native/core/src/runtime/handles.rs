@@ -249,7 +249,8 @@ impl OpenPorts {
                 its_link.conduits.push(end);
                 let dial = match (is_gone, table) {
                     (true, _) => {
-                        routing.conduits.sending[end].receiver_gone(0);
+                        // Nothing was sent, nothing taken.
+                        let _ = routing.conduits.sending[end].receiver_gone(0);
                         false
                     }
                     (false, Some(table)) => its_link.learn(table, here) || its_link.wake(Some(table), here),

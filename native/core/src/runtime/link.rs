@@ -222,6 +222,11 @@ impl Link {
         self.connection.as_ref().is_some_and(|own| Arc::ptr_eq(own, connection))
     }
 
+    /// Whether its peer has ended, as far as is known here, while conduits lead to it.
+    pub fn has_lost_peer(&self) -> bool {
+        matches!(self.status, Status::PeerEnded { .. }) && !self.conduits.is_empty()
+    }
+
     /// Whether the connection in use is protected.
     pub fn is_protected(&self) -> bool {
         self.connection.as_ref().is_some_and(|connection| connection.is_protected())

@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use xmml_wire::connection::{Connection, Looked};
-use xmml_wire::error::{explained, Error};
+use xmml_wire::error::explained;
 use xmml_wire::frame::{FrameError, Limits};
 use xmml_wire::lock::lock;
 use xmml_wire::methods::Place;
@@ -181,6 +181,7 @@ impl Runtime {
     fn finish(&self, work: DeferredWork) {
         work.to_flush.iter().for_each(|connection| self.flush(connection));
         work.to_read.into_iter().for_each(|connection| self.commands.give(Command::Read(connection)));
+        work.suspected.into_iter().for_each(|(peer, reason)| self.commands.give(Command::Suspect { peer, reason }));
         work.news.iter().for_each(|news| self.tell(news));
     }
 
@@ -268,20 +269,22 @@ impl Runtime {
         Read::Closed
     }
 
-    /// What a peer sent cannot be, so nothing that follows can be understood. On a connection that cannot break by itself it would be
-    /// the same a second time: the run is told at once, and every wait ends with the reason. One that can break is made again, but
-    /// not for ever.
+    /// What a peer sent cannot be, so nothing that follows can be understood. If nobody else can have done that, the peer has broken the
+    /// protocol: the run is told at once, and every wait ends with the reason. If it may have happened on the way, the connection is made
+    /// again, but not for ever.
     pub fn connection_at_fault(&self, connection: &Arc<Connection>, problem: &str) {
+        self.at_fault(connection, problem, connection.is_authentic());
+    }
+
+    fn at_fault(&self, connection: &Arc<Connection>, problem: &str, is_its_own: bool) {
         let mut state = self.state();
         let faults = state.faults.entry(connection.peer.clone()).or_default();
         *faults += 1;
-        if !connection.can_break || *faults >= FAULTS_IN_A_ROW {
-            let problem = format!("what it sent cannot be taken in: {problem}");
-            let error = Error::Protocol { peer: connection.peer.clone(), problem };
-            if state.standing.over.is_none() {
-                state.deferred.say(&self.control, &ToCoordinator::Failed { text: error.to_string() });
-                state.standing.over = Some(error);
-            }
+        if is_its_own || !connection.can_break || *faults >= FAULTS_IN_A_ROW {
+            state.break_off(&connection.peer, format!("what it sent cannot be taken in: {problem}"));
+        } else {
+            let text = format!("{}: {problem}; it is sent again over a new connection", connection.peer);
+            state.deferred.say(&self.control, &ToCoordinator::Warning { text });
         }
         drop(state);
         self.connection_lost(connection, problem);
@@ -302,11 +305,7 @@ impl Runtime {
         };
         let is_damage =
             matches!(error, FrameError::Damaged { .. } | FrameError::DamagedHead | FrameError::Stream { .. });
-        if is_damage && connection.can_break {
-            let text = format!("{}: {problem}; it is sent again over a new connection", connection.peer);
-            self.tell(&ToCoordinator::Warning { text });
-        }
-        self.connection_at_fault(connection, &problem);
+        self.at_fault(connection, &problem, connection.is_authentic() && !is_damage);
     }
 
     /// A connection has ended or is broken. What that means is for its peer to say (it ended the conduits before), or for the

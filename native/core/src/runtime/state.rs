@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use xmml_wire::connection::Connection;
-use xmml_wire::error::Result;
+use xmml_wire::error::{Error, Result};
 use xmml_wire::frame::{EncodedMessage, Frame};
 use xmml_wire::methods::Place;
 
 use crate::conduit::inlet::Next;
 use crate::conduit::{Arrival, ReceivingEnd, SendingEnd};
+use crate::control::ToCoordinator;
 use crate::filters::Chain;
 use crate::spec::{InstanceSpec, FIRST_OPENED};
 
@@ -181,8 +182,13 @@ impl State {
             match frame {
                 Frame::Message(message) => {
                     let end = self.conduits.receiving_from(connection, message.conduit)?;
-                    if self.conduits.receiving[end].message(message)? == Arrival::New {
-                        self.conduits.came_by(end, connection);
+                    let sequence = message.sequence;
+                    match self.conduits.receiving[end].message(message)? {
+                        Arrival::New => self.conduits.came_by(end, connection),
+                        Arrival::Again => {
+                            self.conduits.receiving[end].check_repeat(connection, "message", sequence)?;
+                        }
+                        Arrival::Early => {}
                     }
                     if !self.faults.is_empty() {
                         self.faults.remove(&connection.peer);
@@ -190,7 +196,13 @@ impl State {
                 }
                 Frame::End { conduit, sequence } => {
                     let end = self.conduits.receiving_from(connection, conduit)?;
-                    self.conduits.receiving[end].end(sequence)?;
+                    match self.conduits.receiving[end].end(sequence)? {
+                        Arrival::New => self.conduits.came_by(end, connection),
+                        Arrival::Again => {
+                            self.conduits.receiving[end].check_repeat(connection, "the end, with number", sequence)?;
+                        }
+                        Arrival::Early => {}
+                    }
                     if connection.can_break {
                         let resume = self.conduits.receiving[end].encode_resume();
                         self.deferred.queue(connection, resume.into());
@@ -204,7 +216,7 @@ impl State {
                 Frame::Gone { conduit, .. } | Frame::Resume { conduit, .. } if self.is_being_opened(conduit) => {}
                 Frame::Gone { conduit, sequence } => {
                     let end = self.conduits.sending_to(connection, conduit)?;
-                    self.conduits.sending[end].receiver_gone(sequence);
+                    self.conduits.sending[end].receiver_gone(sequence)?;
                 }
                 Frame::Alive => {}
                 Frame::Resume { conduit, sequence } => {
@@ -218,12 +230,15 @@ impl State {
                 Frame::Continues { conduit, sequence } => {
                     let end = self.conduits.receiving_from(connection, conduit)?;
                     let end = &mut self.conduits.receiving[end];
-                    end.continues(sequence);
+                    end.continues(sequence)?;
                     end.via = None;
                     end.is_changing = false;
                     end.goes_over_to(connection);
                 }
-                Frame::Closes => self.routing().let_go(connection),
+                Frame::Closes => {
+                    self.routing().let_go(connection);
+                    self.miss_sender(connection, "it closed the last connection by which its messages came");
+                }
                 other => return Err(format!("it sent a frame that has no place here: {:?}", KindOf(&other))),
             }
         }
@@ -276,13 +291,44 @@ impl State {
         self.conduits.receiving.iter_mut().for_each(|end| end.comes_by_no_more(connection));
         if !self.connections.inbound_from(&connection.peer).is_empty() {
             self.routing().let_go(connection);
-            if self.connections.inbound_from(&connection.peer).is_empty() {
-                for end in self.conduits.receiving.iter_mut().filter(|end| end.spec.sender == connection.peer) {
-                    end.lost.get_or_insert_with(|| (Instant::now(), reason.to_owned()));
-                }
-            }
+            self.miss_sender(connection, reason);
+        }
+        if self.connections.links.iter().any(|link| link.peer == connection.peer && link.has_lost_peer()) {
+            self.deferred.suspect(&connection.peer, reason);
         }
         dial
+    }
+
+    /// A connection of a sender is gone, for this reason; if it was the last one, what is missing may never come.
+    fn miss_sender(&mut self, connection: &Arc<Connection>, reason: &str) {
+        if !self.connections.inbound_from(&connection.peer).is_empty() {
+            return;
+        }
+        let mut is_missed = false;
+        for end in self.conduits.receiving.iter_mut().filter(|end| end.spec.sender == connection.peer) {
+            is_missed |= !end.has_everything() && end.lost.is_none();
+            end.lost.get_or_insert_with(|| (Instant::now(), reason.to_owned()));
+        }
+        if is_missed && !connection.can_break {
+            self.deferred.suspect(&connection.peer, reason);
+        }
+    }
+
+    /// Whether a connection with a peer that ends only with its process has ended before its conduits, and no other has come instead.
+    pub fn misses(&self, peer: &str) -> bool {
+        let mut receiving = self.conduits.receiving.iter().filter(|end| end.spec.sender == peer);
+        let links = self.connections.links.iter().filter(|link| link.peer == peer && link.has_lost_peer());
+        let mut sending = links.flat_map(|link| &link.conduits).map(|end| &self.conduits.sending[*end]);
+        receiving.any(|end| end.lost.is_some() && !end.has_everything()) || sending.any(|end| !end.is_gone())
+    }
+
+    /// The run is over because a peer has broken the protocol; the coordinator is told once.
+    pub fn break_off(&mut self, peer: &str, problem: String) {
+        if self.standing.over.is_none() {
+            let error = Error::Protocol { peer: peer.to_owned(), problem };
+            self.deferred.tell(ToCoordinator::Failed { text: error.to_string() });
+            self.standing.over = Some(error);
+        }
     }
 
     /// Whether a link still waits for its receiver to say what it has.
@@ -294,7 +340,9 @@ impl State {
 
     /// A peer has left normally: what it sent on each conduit to here, and took on each from here.
     pub fn peer_left(&mut self, peer: &str, sent: &[(u32, u64)], received: &[(u32, u64)]) {
-        self.conduits.peer_left(sent, received);
+        if let Err(problem) = self.conduits.peer_left(sent, received) {
+            self.break_off(peer, problem);
+        }
         for link in self.connections.links.iter_mut().filter(|link| link.peer == peer) {
             link.status = Status::Over;
         }

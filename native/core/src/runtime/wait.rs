@@ -27,6 +27,9 @@ const REPORT_AFTER: Duration = Duration::from_millis(100);
 /// A wait of one of several threads that lasts longer is told to people.
 const LONG_WAIT: Duration = Duration::from_secs(10);
 
+/// A sender that cannot come again says why itself, and so much earlier than its receiver gives it up.
+const SENDER_FIRST: Duration = Duration::from_secs(1);
+
 /// How often a sleeping caller asks whether it was interrupted (a signal ends the sleep at once; this is for one that came just before).
 const INTERRUPT_EVERY: Duration = Duration::from_secs(1);
 
@@ -123,6 +126,13 @@ impl WaitFor {
         connections
     }
 
+    /// Whether what is waited for never comes, once there is nothing more to be read: the sender has left, and everything that it sent was
+    /// with the kernel, or here, before it said so.
+    fn find_short(&self, state: &State) -> Option<(String, String)> {
+        let mut ends = self.receiving_ends(state).map(|end| &state.conduits.receiving[end]);
+        ends.find_map(|end| Some((end.spec.sender.clone(), end.lacks_messages_of_one_that_left()?)))
+    }
+
     /// Whether the run is over.
     fn verdict(&self, state: &State) -> Result<()> {
         state.standing.over.as_ref().map_or(Ok(()), |error| Err(error.clone()))
@@ -157,7 +167,7 @@ impl WaitFor {
         for end in self.receiving_ends(state).map(|end| &state.conduits.receiving[end]) {
             let Some((lost, reason)) = end.lost.as_ref().filter(|_| !end.has_everything()) else { continue };
             let may_come_again = end.method.and_then(methods::by_name).is_none_or(|method| method.can_break());
-            let limit = if may_come_again { connect_limit() + VERDICT_LIMIT } else { VERDICT_LIMIT };
+            let limit = if may_come_again { connect_limit() + SENDER_FIRST } else { VERDICT_LIMIT };
             if now >= *lost + limit {
                 return Err(broken(&end.spec.sender, reason));
             }
@@ -339,12 +349,23 @@ impl<T, F: FnMut(&mut State) -> Result<Option<T>>> Waiting<'_, T, F> {
             }
             report.when_due(&mut state, what, now);
             let connections = what.connections(&state);
+            let may_be_short = what.find_short(&state).is_some();
             drop(state);
 
             // What this thread reads itself need not raise its own flag, which takes two system calls.
             let read = |connection| runtime.read_for(Some(&enrolment.flag), connection, &mut |_| {});
             let found = connections.iter().map(read).filter(|read| *read != Read::Nothing).count();
             if found > 0 || !connections.iter().all(|connection| connection.announce_sleep()) {
+                continue;
+            }
+            if may_be_short {
+                let mut state = runtime.state();
+                if let Some(found) = (self.ready)(&mut state)? {
+                    return Ok(Some(found));
+                }
+                if let Some((sender, problem)) = what.find_short(&state) {
+                    state.break_off(&sender, problem);
+                }
                 continue;
             }
             let mut fds = Vec::with_capacity(connections.len() + 1);

@@ -7,7 +7,6 @@ use std::time::Duration;
 use xmml_core::control::{ToCoordinator, ToInstance};
 use xmml_core::coordinator::{ConduitTotals, Coordinator, CoordinatorOptions, Event};
 use xmml_core::spec::{ConduitSpec, InstanceSpec, Kind};
-use xmml_wire::frame::encode_control;
 use xmml_wire::methods::{Place, Table};
 
 use crate::support::await_some;
@@ -180,18 +179,6 @@ fn garbage_and_half_open_connections_do_not_disturb_a_run() {
     let mut client = join(&coordinator, "a");
     assert!(matches!(client.hear(), ToInstance::Welcome { .. }));
     drop(silent);
-}
-
-#[test]
-fn an_instance_that_sends_something_else_than_control_messages_is_cut_off() {
-    let coordinator = coordinator();
-    coordinator.define(spec("a"));
-    let mut client = join(&coordinator, "a");
-    client.hear();
-    client.stream.write_all(&encode_control(&[0xc1; 3])).unwrap();
-    wait_for(&coordinator, |event| matches!(event, Event::Warning { .. } | Event::Lost { .. }));
-    let mut rest = Vec::new();
-    assert_eq!(client.stream.read_to_end(&mut rest).unwrap_or(0), 0);
 }
 
 #[test]

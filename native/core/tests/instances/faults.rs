@@ -1,6 +1,7 @@
 //! A partner that lives, but sends what cannot be taken in.
 
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::Instant;
 
 use xmml_core::coordinator::Event;
@@ -10,7 +11,7 @@ use xmml_wire::frame;
 use xmml_wire::handshake::Role;
 
 use crate::support::by_hand::{connect, Client, Until};
-use crate::support::{Model, Run, SECRET};
+use crate::support::{not_run, Model, Run, SECRET};
 
 /// `b` is a real instance; its partner `a` is spoken by hand, with a connection of data between the two.
 fn pair(run: &Run) -> (Client, Client, Instance) {
@@ -60,13 +61,38 @@ fn a_wait_for_one_who_sends_nonsense_ends_with_the_reason_before_the_run_does() 
     }
 }
 
-#[test]
-fn a_connection_that_can_break_is_made_again_after_nonsense_but_not_for_ever() {
+/// `b` joins a run by tcp; `a`, by hand, learns at which addresses it listens.
+fn by_tcp() -> (Run, Client, Instance, Vec<String>) {
     let run = Run::of(Model::by("tcp").submodel("a", "out:Oi", 9).submodel("b", "in:S", 9).couple("a.out", "b.in"));
     let mut control = Client::to_coordinator(&run.coordinator, &SECRET, "a").unwrap();
     control.ask_to_join(std::process::id());
     let b = run.join("b");
-    let address = control.table_of("b").entries[0].addresses[0].clone();
+    let addresses = control.table_of("b").entries[0].addresses.clone();
+    (run, control, b, addresses)
+}
+
+#[test]
+fn who_breaks_the_protocol_by_tcp_fails_at_once_where_nobody_can_have_changed_what_it_sent() {
+    let (run, _control, b, addresses) = by_tcp();
+    let near = addresses.iter().find(|address| address.starts_with("127.")).unwrap();
+    b.reuse().unwrap();
+    let mut data = Client::dial(TcpStream::connect(near).unwrap(), "test run", &SECRET, "a", Role::Data, "b").unwrap();
+    data.stream.write_all(&nonsense()).unwrap();
+    let error = b.receive("in", None, None).unwrap_err().to_string();
+    assert!(error.starts_with("a: what it sent cannot be taken in: ") && error.contains("unknown kind 99"), "{error}");
+    run.event(
+        "the run is told",
+        |event| matches!(event, Event::Failed { text, .. } if text.contains("unknown kind 99")),
+    );
+}
+
+#[test]
+fn a_connection_that_can_break_is_made_again_after_nonsense_but_not_for_ever() {
+    let (_run, _control, b, addresses) = by_tcp();
+    // In clear, over an address by which others might come between.
+    let Some(address) = addresses.into_iter().find(|address| !address.starts_with("127.")) else {
+        return not_run("this machine has no address besides the loopback one");
+    };
     b.reuse().unwrap();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| b.receive("in", None, None).unwrap_err().to_string());

@@ -5,6 +5,7 @@
 mod support;
 
 mod alone;
+mod breaches;
 mod carried_state;
 mod coordinator;
 mod faults;

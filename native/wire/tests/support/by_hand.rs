@@ -8,9 +8,20 @@ use std::time::Duration;
 
 use xmml_wire::buffer::BufferPool;
 use xmml_wire::frame::{Decoder, Frame, Limits};
-use xmml_wire::handshake::{fresh_nonce, Dialler, Party, Role, Step, VERSIONS};
+use xmml_wire::handshake::{fresh_nonce, Dialler, Listener, Party, Role, Step, VERSIONS};
 
 use super::waiting::LIMIT;
+
+fn party(run: &str, secret: &[u8], name: &str) -> Party {
+    Party {
+        secret: secret.to_vec(),
+        run: run.into(),
+        name: name.into(),
+        versions: VERSIONS,
+        nonce: fresh_nonce().unwrap(),
+        private_key: fresh_nonce().unwrap(),
+    }
+}
 
 /// Connects to an abstract unix address, `@name`.
 pub fn connect(address: &str) -> UnixStream {
@@ -70,27 +81,29 @@ impl<S: Read + Write> Client<S> {
         role: Role,
         peer: &str,
     ) -> Result<Client<S>, String> {
-        let me = Party {
-            secret: secret.to_vec(),
-            run: run.into(),
-            name: name.into(),
-            versions: VERSIONS,
-            nonce: fresh_nonce().unwrap(),
-            private_key: fresh_nonce().unwrap(),
-        };
-        let (mut dialler, hello) = Dialler::new(me, role, peer, false).unwrap();
+        let (mut dialler, hello) = Dialler::new(party(run, secret, name), role, peer, false).unwrap();
         stream.write_all(&hello).unwrap();
+        Client::shake(stream, |bytes| dialler.feed(bytes))
+    }
+
+    /// Answers a connection as the instance `name`, to which somebody sends.
+    pub fn answer(stream: S, run: &str, secret: &[u8], name: &str) -> Result<Client<S>, String> {
+        let mut listener = Listener::new(party(run, secret, name), &[Role::Data]).unwrap();
+        Client::shake(stream, |bytes| listener.feed(bytes))
+    }
+
+    fn shake(mut stream: S, mut feed: impl FnMut(&[u8]) -> Step) -> Result<Client<S>, String> {
         let mut bytes = [0; 1024];
         loop {
             let count = stream.read(&mut bytes).map_err(|error| error.to_string())?;
             if count == 0 {
                 return Err("closed".into());
             }
-            match dialler.feed(&bytes[..count]) {
+            match feed(&bytes[..count]) {
                 Step::More => {}
-                Step::Send(send) => stream.write_all(&send).unwrap(),
+                Step::Send(send) => stream.write_all(&send).map_err(|error| error.to_string())?,
                 Step::Done { send, rest, .. } => {
-                    stream.write_all(&send).unwrap();
+                    stream.write_all(&send).map_err(|error| error.to_string())?;
                     let mut decoder = Decoder::new(BufferPool::new(), Limits::default());
                     let frames = decoder.push(&rest).unwrap();
                     return Ok(Client { stream, decoder, frames });

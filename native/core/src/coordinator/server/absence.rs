@@ -8,7 +8,7 @@ use xmml_wire::handshake::fresh_nonce;
 use xmml_wire::liveness::backoff::limit_from_environment;
 use xmml_wire::liveness::fruitless::Fruitless;
 
-use super::Server;
+use super::{Control, Server, Standing};
 use crate::control::conversation::Conversation;
 use crate::control::{Again, ToInstance};
 use crate::coordinator::Event;
@@ -82,6 +82,10 @@ impl Server {
 
     /// A connection is broken: its instance is away, or lost if it cannot come back, or has come back in vain for too long.
     pub(super) fn part_from(&mut self, token: u64, reason: &str) {
+        if let Some(Control { name, standing: Standing::Proven, .. }) = self.controls.get(&token) {
+            let text = format!("a process that has proved to be {name} went away before it asked to join: {reason}");
+            self.shared.event(Event::Warning { instance: name.clone(), text });
+        }
         let name = self.controls.get(&token).map(|control| control.name.clone());
         let member = name.and_then(|name| self.members.get_mut(&name));
         let member = member.filter(|member| member.connection == Some(token));
@@ -156,7 +160,15 @@ impl Server {
 
     /// Somebody says that it is an instance whose connection broke. It must have the token that only this instance was given.
     pub(super) fn rejoin(&mut self, token: u64, presented: &[u8], heard: u64) {
-        let Some(instance) = self.controls.get(&token).map(|control| control.name.clone()) else { return };
+        let Some(control) = self.controls.get(&token) else { return };
+        let instance = control.name.clone();
+        match control.standing {
+            Standing::Proven => {}
+            Standing::TurnedDown => return,
+            Standing::Asked(_) | Standing::Joined => {
+                return self.complain(token, "it came back by the connection on which it had asked to join");
+            }
+        }
         let ticket = self.members.get(&instance).and_then(|member| member.ticket.as_ref());
         if !ticket.is_some_and(|ticket| is_same(&ticket.token, presented)) {
             let is_known = ticket.is_some();
@@ -171,7 +183,7 @@ impl Server {
                 let text = format!("somebody who is not {instance} tried to come back as {instance}");
                 self.shared.event(Event::Warning { instance, text });
             }
-            return self.send(token, &ToInstance::Abort { reason });
+            return self.turn_down(token, reason);
         }
         self.take_back(token, instance, heard);
     }
@@ -187,6 +199,10 @@ impl Server {
         let Some(ticket) = &mut member.ticket else { return };
         if let Err(problem) = ticket.conversation.has(heard) {
             return self.complain(token, &problem);
+        }
+        self.entrants.leave(token);
+        if let Some(control) = self.controls.get_mut(&token) {
+            control.standing = Standing::Joined;
         }
         let back = ToInstance::WelcomeBack { heard: ticket.conversation.tell() };
         let rest: Vec<Outgoing> = ticket.conversation.rest().collect();

@@ -85,6 +85,12 @@ impl Server {
         }
     }
 
+    /// How many changes an instance waits for.
+    pub(super) fn changes_asked_by(&self, instance: &str) -> usize {
+        let is_its = |change: &&Change| change.asker.as_ref().is_some_and(|(asker, _)| asker == instance);
+        self.changes.values().filter(is_its).count()
+    }
+
     /// Whether it can be told something, now or when it comes back.
     fn is_here(&self, instance: &str) -> bool {
         self.members.get(instance).is_some_and(|member| member.connection.is_some() || member.away_until.is_some())

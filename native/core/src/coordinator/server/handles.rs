@@ -10,7 +10,7 @@ use super::Server;
 use crate::control::ToInstance;
 use crate::coordinator::Event;
 use crate::handle::Handle;
-use crate::spec::{ConduitSpec, Direction};
+use crate::spec::{ConduitSpec, Direction, FIRST_OPENED};
 
 /// How many messages such a conduit holds before `send` blocks: nothing is known of the model's needs.
 const CAPACITY: u32 = 16;
@@ -83,6 +83,21 @@ impl Server {
         let Some(problem) = problem else { return self.opened(conduit, false) };
         if let Some(opening) = self.openings.remove(&conduit) {
             self.refuse_opening(&opening.asker, opening.request, problem);
+        }
+    }
+
+    /// How many handles an instance waits for.
+    pub(super) fn openings_asked_by(&self, instance: &str) -> usize {
+        self.openings.values().filter(|opening| opening.asker == instance).count()
+    }
+
+    /// Whether an instance may say whether a conduit may end at it; an error says why not. (Whoever asked may have left meanwhile.)
+    pub(super) fn may_admit(&self, instance: &str, conduit: u32) -> Result<(), String> {
+        let is_asked = (FIRST_OPENED..self.next_opened).contains(&conduit);
+        match self.openings.get(&conduit) {
+            Some(opening) if opening.conduit.receiver == instance => Ok(()),
+            None if is_asked => Ok(()),
+            _ => Err(format!("it admits conduit {conduit}, of which it was not asked")),
         }
     }
 

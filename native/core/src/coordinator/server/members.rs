@@ -1,6 +1,6 @@
 //! What instances say once they are let in, and what they are told about each other.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use xmml_wire::connection::{Connection, Looked};
@@ -9,7 +9,7 @@ use xmml_wire::handshake::Established;
 use xmml_wire::methods::{Stream, Table};
 use xmml_wire::wakeup::{Interest, Ready};
 
-use super::{Control, Join, Member, Server};
+use super::{Control, Join, Member, Server, Standing};
 use crate::control::{ToCoordinator, ToInstance};
 use crate::coordinator::{ConduitTotals, Event};
 use crate::spec::InstanceSpec;
@@ -25,10 +25,11 @@ impl Server {
         let early = connection.reader().push(rest);
         let interest = Interest { read: true, write: false, close: true };
         if self.epoll.change(connection.fd(), token, interest).is_err() {
+            self.entrants.leave(token);
             return;
         }
         self.look_after(connection.can_fall_silent());
-        self.controls.insert(token, Control { connection, name, asked: None, watching_room: false });
+        self.controls.insert(token, Control { connection, name, standing: Standing::Proven, watching_room: false });
         match early {
             Ok(frames) => self.hear(token, frames),
             Err(error) => self.complain(token, &error.to_string()),
@@ -53,7 +54,7 @@ impl Server {
                 Looked::Frames => {}
                 Looked::Closed(reason) => return self.part_from(ready.token, &reason),
                 Looked::Fault(FrameError::Stream { problem }) => return self.changed_on_its_way(ready.token, &problem),
-                Looked::Fault(_) => return self.lose(ready.token),
+                Looked::Fault(error) => return self.complain(ready.token, &error.to_string()),
             }
         }
         if self.controls.get(&ready.token).is_some_and(|control| !control.connection.announce_sleep()) {
@@ -71,7 +72,7 @@ impl Server {
             let message = match frame {
                 Frame::Control(body) => ToCoordinator::decode(&body, &name).map_err(|error| error.to_string()),
                 Frame::Alive => continue,
-                _ => Err("sent the coordinator something that is not a control message".to_owned()),
+                _ => Err("it sent a frame to the coordinator that is no control message".to_owned()),
             };
             match message {
                 Ok(message) => self.answer(token, name, message),
@@ -88,7 +89,13 @@ impl Server {
             return self.rejoin(token, &presented, heard);
         }
         if self.members.get(&instance).and_then(|member| member.connection) != Some(token) {
-            return self.complain(token, "it spoke before it joined");
+            return match control_stands(&self.controls, token) {
+                Some(Standing::TurnedDown) => {} // it has not heard that yet
+                _ => self.complain(token, "it spoke before it joined"),
+            };
+        }
+        if let Err(problem) = self.check_claim(&instance, &message) {
+            return self.complain(token, &problem);
         }
         if let ToCoordinator::Heard { count } = message {
             return self.has_heard(token, &instance, count);
@@ -145,16 +152,22 @@ impl Server {
             ToCoordinator::HandsOut => return self.hands_out(instance),
             ToCoordinator::Open { request, port, handle } => return self.open(instance, request, &port, &handle),
             ToCoordinator::Admitted { conduit, problem } => return self.admitted(conduit, problem),
+            ToCoordinator::PeerEnded { peer, reason } => return self.suspect(&peer, &instance, &reason),
             ToCoordinator::Refused { peer, reason } => {
-                return self.refuse(peer, format!("{reason} (turned away by {instance})"))
+                return self.refuse(&peer, format!("{reason} (turned away by {instance})"))
             }
         };
         self.shared.event(event);
     }
 
     fn join(&mut self, token: u64, join: Join) {
-        let Some(control) = self.controls.get_mut(&token) else { return };
+        let Some(control) = self.controls.get(&token) else { return };
         let name = control.name.clone();
+        match control.standing {
+            Standing::Proven => {}
+            Standing::TurnedDown => return,
+            Standing::Asked(_) | Standing::Joined => return self.complain(token, "it asked to join a second time"),
+        }
         let rival = self.members.get(&name).filter(|member| {
             let is_held = member.connection.is_some_and(|other| other != token) || member.away_until.is_some();
             // The same process asks once more if its connection broke before it was welcomed, and has said nothing since then.
@@ -167,10 +180,16 @@ impl Server {
                 rival.pid
             );
             self.shared.event(Event::Warning { instance: name, text: format!("process {}: {reason}", join.pid) });
-            self.send(token, &ToInstance::Abort { reason });
-            return;
+            return self.turn_down(token, reason);
         }
-        control.asked = Some(join);
+        self.entrants.leave(token);
+        // The same process asks once more if its connection broke before it was welcomed: the one before is of no use.
+        let is_former = |control: &Control| control.name == name && matches!(control.standing, Standing::Asked(_));
+        let former = self.controls.iter().find(|(_, control)| is_former(control)).map(|(former, _)| *former);
+        former.into_iter().for_each(|former| drop(self.take_down(former)));
+        if let Some(control) = self.controls.get_mut(&token) {
+            control.standing = Standing::Asked(join);
+        }
         if self.specs.contains_key(&name) {
             self.welcome(token);
         }
@@ -179,7 +198,7 @@ impl Server {
     /// Lets an instance in: its spec, then what is known of its neighbours.
     pub(super) fn welcome(&mut self, token: u64) {
         let Some(control) = self.controls.get_mut(&token) else { return };
-        let Some(join) = control.asked.take() else { return };
+        let Standing::Asked(join) = std::mem::replace(&mut control.standing, Standing::Joined) else { return };
         let name = control.name.clone();
         let mut spec = self.specs[&name].clone();
         for conduit in &mut spec.conduits {
@@ -259,7 +278,8 @@ impl Server {
         }
     }
 
-    fn leave(&mut self, instance: String, runs: u64, conduits: Vec<ConduitTotals>, waited_s: f64) {
+    fn leave(&mut self, instance: String, runs: u64, mut conduits: Vec<ConduitTotals>, waited_s: f64) {
+        conduits.extend(self.unheard_of(&instance, &conduits));
         if let Some(member) = self.members.get_mut(&instance) {
             member.left = Some(conduits.clone());
         }
@@ -274,6 +294,11 @@ impl Server {
         self.left_with_handles(&instance);
         self.shared.event(Event::Left { instance, runs, conduits, waited_s });
     }
+}
+
+/// How far whoever is at the other end of a control connection is.
+fn control_stands(controls: &BTreeMap<u64, Control>, token: u64) -> Option<&Standing> {
+    controls.get(&token).map(|control| &control.standing)
 }
 
 impl Member {

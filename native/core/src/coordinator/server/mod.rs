@@ -2,10 +2,12 @@
 
 mod absence;
 mod changes;
+mod claims;
 mod door;
 mod handles;
 mod heartbeats;
 mod members;
+mod suspicion;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::AsRawFd;
@@ -15,6 +17,7 @@ use std::time::{Duration, Instant};
 use xmml_wire::buffer::BufferPool;
 use xmml_wire::connection::authentication::Authentication;
 use xmml_wire::connection::{Connection, Outgoing};
+use xmml_wire::entrants::Entrants;
 use xmml_wire::error::Result;
 use xmml_wire::frame::encode_control;
 use xmml_wire::liveness::heartbeat::silence_limit;
@@ -24,12 +27,6 @@ use xmml_wire::wakeup::{Epoll, Interest, Ready};
 use super::{io_error, Command, ConduitTotals, CoordinatorOptions, Event, Shared};
 use crate::control::ToInstance;
 use crate::spec::{InstanceSpec, FIRST_OPENED};
-
-/// Handshakes under way at one time, besides one for each instance of the run; the oldest gives way to a new one.
-const PENDING_MAX: usize = 1024;
-
-/// Sources of refused connections that are remembered, so that each is reported once.
-const REFUSED_SOURCES_MAX: usize = 1024;
 
 /// How long the listeners rest when the system cannot give us another descriptor.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -61,9 +58,20 @@ struct Control {
     connection: Connection,
     /// Instance name, as proved in the handshake.
     name: String,
-    /// It asked to join, and waits for its definition.
-    asked: Option<Join>,
+    standing: Standing,
     watching_room: bool,
+}
+
+/// How far the instance at the other end of a control connection is.
+enum Standing {
+    /// It has proved who it is.
+    Proven,
+    /// It has asked to join, and waits for its definition.
+    Asked(Join),
+    /// It belongs to the run.
+    Joined,
+    /// It was told that it cannot join.
+    TurnedDown,
 }
 
 struct Join {
@@ -79,8 +87,14 @@ pub struct Server {
     epoll: Epoll,
     listeners: BTreeMap<u64, Box<dyn Listener>>,
     listeners_rest_until: Option<Instant>,
+    /// Listeners at whose doors others wait until a handshake is over.
+    crowded: BTreeSet<u64>,
+    /// Handshakes under way.
     pending: BTreeMap<u64, Authentication>,
-    pending_order: VecDeque<u64>,
+    /// Who is in the middle of one, or has not asked to join yet.
+    entrants: Entrants,
+    /// Who must have asked to join, or have gone, by then, in order.
+    must_join: VecDeque<(Instant, u64)>,
     controls: BTreeMap<u64, Control>,
     /// Control connections that have more to read, of which the system knows nothing: it is decrypted, or will be.
     unread: Vec<u64>,
@@ -95,8 +109,9 @@ pub struct Server {
     next_opened: u32,
     /// Instances that have given handles away, and must hear when nobody else is left.
     givers: BTreeSet<String>,
+    /// Instances that may have ended, in the order in which that shows.
+    suspicions: VecDeque<suspicion::Suspicion>,
     aborted: Option<String>,
-    refused_sources: BTreeSet<String>,
     next_token: u64,
     pool: BufferPool,
     /// How long an instance may be silent.
@@ -120,8 +135,10 @@ impl Server {
             epoll,
             listeners: BTreeMap::new(),
             listeners_rest_until: None,
+            crowded: BTreeSet::new(),
             pending: BTreeMap::new(),
-            pending_order: VecDeque::new(),
+            entrants: Entrants::default(),
+            must_join: VecDeque::new(),
             controls: BTreeMap::new(),
             unread: Vec::new(),
             members: BTreeMap::new(),
@@ -131,8 +148,8 @@ impl Server {
             openings: BTreeMap::new(),
             next_opened: FIRST_OPENED,
             givers: BTreeSet::new(),
+            suspicions: VecDeque::new(),
             aborted: None,
-            refused_sources: BTreeSet::new(),
             next_token: WANTED + 1,
             pool: BufferPool::new(),
             silence_limit: silence_limit(),
@@ -192,31 +209,19 @@ impl Server {
         if !self.unread.is_empty() {
             return Some(Instant::now());
         }
-        // Pending handshakes are in the order of their deadlines: each gets the same time.
-        let handshake = self.pending_order.iter().find_map(|token| Some(self.pending.get(token)?.deadline));
-        [handshake, self.listeners_rest_until, self.next_beat, self.next_given_up()].into_iter().flatten().min()
+        let beginnings = [self.next_turned_away(), self.next_room(), self.listeners_rest_until];
+        beginnings.into_iter().chain([self.next_beat, self.next_given_up(), self.next_verdict()]).flatten().min()
     }
 
     fn meet_deadlines(&mut self) {
         let now = Instant::now();
-        while let Some(token) = self.pending_order.front().copied() {
-            match self.pending.get(&token) {
-                Some(handshake) if handshake.deadline > now => break,
-                Some(_) => self.give_up(token, "it did not prove who it is in time"),
-                None => {}
-            }
-            self.pending_order.pop_front();
-        }
+        self.turn_away_the_late(now);
         self.give_up_the_absent(now);
+        self.reach_verdicts(now);
         if self.next_beat.is_some_and(|when| when <= now) {
             self.beat(now);
         }
-        if self.listeners_rest_until.is_some_and(|until| until <= now) {
-            self.listeners_rest_until = None;
-            for (token, listener) in &self.listeners {
-                let _ = self.epoll.add(listener.fd(), *token, Interest::READ);
-            }
-        }
+        self.reopen(now);
     }
 
     // ---- commands ----
@@ -262,8 +267,11 @@ impl Server {
 
     fn define(&mut self, spec: InstanceSpec) {
         let name = spec.name.clone();
-        self.specs.insert(name.clone(), spec);
-        let waiting = self.controls.iter().find(|(_, control)| control.name == name && control.asked.is_some());
+        if self.specs.insert(name.clone(), spec).is_none() {
+            self.entrants.add_places(1); // all instances of a run may come at once
+        }
+        let is_waiting = |control: &Control| control.name == name && matches!(control.standing, Standing::Asked(_));
+        let waiting = self.controls.iter().find(|(_, control)| is_waiting(control));
         if let Some(token) = waiting.map(|(token, _)| *token) {
             self.welcome(token);
         }
@@ -300,17 +308,36 @@ impl Server {
         }
     }
 
-    /// An instance breaks the protocol: says so and cuts it off.
+    /// An instance breaks the protocol: it has failed, and is cut off. (Where the instance has joined by another connection, it is
+    /// somebody else who uses its name.)
     fn complain(&mut self, token: u64, problem: &str) {
-        if let Some(control) = self.controls.get(&token) {
-            self.shared.event(Event::Warning { instance: control.name.clone(), text: problem.to_owned() });
-        }
+        let Some(control) = self.controls.get(&token) else { return };
+        let instance = control.name.clone();
+        let by = self.members.get(&instance).and_then(|member| member.connection);
+        let is_itself = by.is_none_or(|by| by == token);
+        let text = match is_itself {
+            true => format!("it broke the protocol: {problem}"),
+            false => format!("another process that has proved to be {instance} broke the protocol: {problem}"),
+        };
+        self.send(token, &ToInstance::Abort { reason: format!("{instance}: {text}") });
+        self.shared.event(match is_itself {
+            true => Event::Failed { instance: instance.clone(), text },
+            false => Event::Warning { instance: instance.clone(), text },
+        });
         self.lose(token);
+        // It may have broken it when it came back: then it does not come back any more.
+        if let Some(member) = self.members.get_mut(&instance).filter(|_| is_itself) {
+            member.ticket = None;
+            if member.away_until.take().is_some() && member.left.is_none() {
+                self.shared.event(Event::Lost { instance });
+            }
+        }
     }
 
     /// Closes a connection.
     fn take_down(&mut self, token: u64) -> Option<Control> {
         let control = self.controls.remove(&token)?;
+        self.entrants.leave(token);
         self.epoll.remove(control.connection.fd());
         control.connection.close();
         Some(control)

@@ -115,7 +115,7 @@ impl IoThread {
         let peer = self.runtime.state().connections.links[link].peer.clone();
         if let Err(error) = stream.established(&self.runtime.memory.arena) {
             stream.shut();
-            self.handshake_failed(&Purpose::Link { link, method }, peer, explained(&error), true);
+            self.handshake_failed(&Purpose::Link { link, method }, &peer, explained(&error), true);
             return;
         }
         let connection = self.runtime.connection(token, method, can_break, peer, stream);

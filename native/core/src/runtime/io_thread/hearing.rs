@@ -111,6 +111,9 @@ impl IoThread {
                 if let Some(end) = state.conduits.sending_end(conduit) {
                     state.conduits.sending[end].grow(capacity);
                 }
+                if let Some(end) = state.conduits.receiving_end(conduit) {
+                    state.conduits.receiving[end].grow(capacity);
+                }
             }
             ToInstance::Allow { change, conduit, methods } => {
                 if let Some(end) = state.conduits.receiving_end(conduit) {

@@ -10,13 +10,14 @@ mod peers;
 pub mod process;
 pub mod rejoining;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use xmml_wire::connection::authentication::Authentication;
 use xmml_wire::connection::Connection;
+use xmml_wire::entrants::Entrants;
 use xmml_wire::error::{explained, Error, Result};
 use xmml_wire::frame::Frame;
 use xmml_wire::liveness::heartbeat::silence_limit;
@@ -42,14 +43,9 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(250);
 /// How long a listener rests when the system has no descriptor for the next connection.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
 
-/// How many peers may be in the middle of a handshake. The next ones wait at the door, in the kernel's queue.
-pub const HANDSHAKES_AT_ONCE: usize = 128;
-
-/// How long a handshake may take while others wait at the door; then it is turned away for the next.
-const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(1);
-
-/// How many sources are remembered so that each is reported only once.
-const REFUSALS_REPORTED: usize = 64;
+/// How long after the end of a connection that ends only with its process another one may take its place: of two addresses that a sender
+/// tried, it closes the one that was slower.
+const SUSPECTED_AFTER: Duration = Duration::from_millis(500);
 
 /// What callers want of the thread.
 pub enum Command {
@@ -61,6 +57,13 @@ pub enum Command {
     Forget(Arc<Connection>),
     /// Open the connection of this link.
     Dial(usize),
+    /// A connection with this peer has ended that ends only with its process.
+    Suspect {
+        /// Its name.
+        peer: String,
+        /// What became of the connection.
+        reason: String,
+    },
     /// Something changed that may be reported.
     Progress,
 }
@@ -92,6 +95,8 @@ pub struct IoThread {
     /// Listeners at whose doors peers wait until a handshake is over.
     crowded: HashSet<u64>,
     handshakes: BTreeMap<u64, Handshake>,
+    /// Those of them with peers that came.
+    entrants: Entrants,
     /// Data connections that are watched, and for what.
     watched: HashMap<u64, (Arc<Connection>, Interest)>,
     /// Watched connections through memory that have something already.
@@ -100,8 +105,11 @@ pub struct IoThread {
     /// How to come back to the coordinator.
     rejoining: Option<Rejoining>,
     timers: Vec<(Instant, Timer)>,
+    /// Peers that may have ended, and why it seems so, in the order in which they are looked for.
+    suspected: VecDeque<(String, String)>,
     last_progress: Option<(Instant, ToCoordinator)>,
-    refused_sources: HashSet<String>,
+    /// Methods by which nobody could be accepted; each is reported once.
+    refusing_methods: HashSet<&'static str>,
     /// How long a peer may be silent.
     silence_limit: Duration,
     /// A timer is set for the next heartbeats.
@@ -116,6 +124,8 @@ enum Timer {
     Listen(u64),
     Progress,
     Beat,
+    /// The next of the peers that may have ended is looked for.
+    Suspect,
     /// The coordinator is dialled again.
     Rejoin,
     /// The coordinator must have taken us back.
@@ -144,13 +154,15 @@ pub fn start(
         listeners,
         crowded: HashSet::new(),
         handshakes: BTreeMap::new(),
+        entrants: Entrants::default(),
         watched: HashMap::new(),
         pending: Vec::new(),
         control_interest: Interest::READ,
         rejoining,
         timers: Vec::new(),
+        suspected: VecDeque::new(),
         last_progress: None,
-        refused_sources: HashSet::new(),
+        refusing_methods: HashSet::new(),
         silence_limit: silence_limit(),
         beats: false,
     };
@@ -193,7 +205,7 @@ impl IoThread {
         let timers = self.timers.iter().map(|(when, _)| *when);
         let handshakes = self.handshakes.values().map(|shake| shake.authentication.deadline);
         let at_once = (!self.pending.is_empty()).then(Instant::now);
-        timers.chain(handshakes).chain(self.next_makes_room_at()).chain(at_once).min()
+        timers.chain(handshakes).chain(self.next_room()).chain(at_once).min()
     }
 
     fn expire(&mut self) {
@@ -206,7 +218,7 @@ impl IoThread {
             .map(|(token, _)| *token)
             .collect();
         for token in late {
-            self.turn_away(token, &format!("it did not prove who it is within {} s", xmml_wire::handshake::TIMEOUT_S));
+            self.turn_away(token, format!("it did not prove who it is within {} s", xmml_wire::handshake::TIMEOUT_S));
         }
         let (due, later) = std::mem::take(&mut self.timers).into_iter().partition(|(when, _)| *when <= now);
         self.timers = later;
@@ -218,6 +230,7 @@ impl IoThread {
                 Timer::Listen(token) => self.listen(token),
                 Timer::Progress => self.report_progress(now),
                 Timer::Beat => self.beat(now),
+                Timer::Suspect => self.look_for_suspected(),
                 Timer::Rejoin => self.rejoin(),
                 Timer::TakenBack => self.look_whether_taken_back(now),
             }
@@ -244,11 +257,23 @@ impl IoThread {
                 }
             }
             Command::Dial(link) => self.dial(link),
+            Command::Suspect { peer, reason } => {
+                self.suspected.push_back((peer, reason));
+                self.timers.push((Instant::now() + SUSPECTED_AFTER, Timer::Suspect));
+            }
             Command::Progress => {
                 let now = Instant::now();
                 let when = self.last_progress.as_ref().map_or(now, |(last, _)| *last + PROGRESS_EVERY);
                 self.timers.push((when.max(now), Timer::Progress));
             }
+        }
+    }
+
+    /// Tells the coordinator of a peer that seemed to have ended, if it is still missed: if it lives, it has broken the protocol.
+    fn look_for_suspected(&mut self) {
+        let Some((peer, reason)) = self.suspected.pop_front() else { return };
+        if self.runtime.state().misses(&peer) {
+            self.runtime.tell(&ToCoordinator::PeerEnded { peer, reason });
         }
     }
 

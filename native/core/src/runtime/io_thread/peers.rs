@@ -2,79 +2,87 @@
 //! opens are carried out here too.)
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use xmml_wire::connection::authentication::{Authentication, Progress};
 use xmml_wire::connection::Connection;
+use xmml_wire::entrants::{Place, Source};
 use xmml_wire::error::explained;
-use xmml_wire::handshake::{Role, TIMEOUT_S};
+use xmml_wire::handshake::Role;
 use xmml_wire::methods::{self, Stream};
 use xmml_wire::wakeup::Interest;
 
 use crate::control::ToCoordinator;
 use crate::runtime::state::State;
 
-use super::{Handshake, IoThread, Purpose, Timer};
-use super::{ACCEPT_PAUSE, HANDSHAKES_AT_ONCE, HANDSHAKE_PATIENCE, REFUSALS_REPORTED};
+use super::{Handshake, IoThread, Purpose, Timer, ACCEPT_PAUSE};
+
+/// Connections that are accepted in a row: others have their turn, however many come.
+const ACCEPTED_IN_A_ROW: usize = 64;
+
+/// Connections that one sender may have here, besides two for each of its conduits: some may be dead, and not known to be.
+const MORE_CONNECTIONS: usize = 64;
 
 impl IoThread {
     pub(super) fn accept(&mut self, token: u64) {
-        loop {
-            if self.accepted().count() >= HANDSHAKES_AT_ONCE && !self.make_room() {
-                if let Some((_, listener)) = self.listeners.get(&token) {
-                    self.epoll.remove(listener.fd());
-                    self.crowded.insert(token);
-                }
-                return;
-            }
+        for _ in 0..ACCEPTED_IN_A_ROW {
+            let now = Instant::now();
             let Some((method, listener)) = self.listeners.get(&token) else { return };
             let method = *method;
-            let stream = match listener.accept() {
-                Ok(Some(stream)) => stream,
+            // Who is vouched for waits in the kernel's queue; behind strangers, others would wait there.
+            if !listener.is_open_to_strangers() && !self.entrants.have_room(now) {
+                self.epoll.remove(listener.fd());
+                self.crowded.insert(token);
+                return;
+            }
+            match listener.accept() {
+                Ok(Some(stream)) => self.answer(method, stream, now),
                 Ok(None) => return,
                 Err(error) => {
+                    // The descriptor of somebody who has had its time does for the next.
+                    if let Some(oldest) = self.entrants.displaceable(now) {
+                        self.displace(oldest);
+                        continue;
+                    }
                     // Out of descriptors, say: waking for it again and again helps nobody.
                     self.epoll.remove(listener.fd());
-                    self.timers.push((Instant::now() + ACCEPT_PAUSE, Timer::Listen(token)));
-                    if self.refused_sources.insert(format!("listener {method}")) {
+                    self.timers.push((now + ACCEPT_PAUSE, Timer::Listen(token)));
+                    if self.refusing_methods.insert(method) {
                         let text = format!("cannot accept connections by {method}: {error}; trying again and again");
                         self.runtime.tell(&ToCoordinator::Warning { text });
                     }
                     return;
                 }
-            };
-            let answer = self.runtime.identity.party().and_then(|me| Authentication::answer(stream, me, &[Role::Data]));
-            if let Ok(authentication) = answer {
-                self.begin_handshake(authentication, Purpose::Accepted { method });
             }
         }
     }
 
-    /// Handshakes with peers that came, the oldest first.
-    fn accepted(&self) -> impl Iterator<Item = (u64, Instant)> + '_ {
-        let accepted = self.handshakes.iter().filter(|(_, shake)| matches!(shake.purpose, Purpose::Accepted { .. }));
-        accepted.map(|(token, shake)| (*token, shake.authentication.deadline))
-    }
-
-    /// When the oldest handshake has had its time, while others wait at the door.
-    pub(super) fn next_makes_room_at(&self) -> Option<Instant> {
-        let (_, deadline) = self.accepted().next().filter(|_| !self.crowded.is_empty())?;
-        Some(deadline - Duration::from_secs(TIMEOUT_S) + HANDSHAKE_PATIENCE)
-    }
-
-    /// Turns the oldest handshake away if it has had its time. (Who knows the secret needs a moment only.)
-    fn make_room(&mut self) -> bool {
-        let Some((oldest, deadline)) = self.accepted().next() else { return true };
-        if Instant::now() < deadline - Duration::from_secs(TIMEOUT_S) + HANDSHAKE_PATIENCE {
-            return false;
+    /// Begins the handshake with a peer that came, if there is a place for it.
+    fn answer(&mut self, method: &'static str, stream: Box<dyn Stream>, now: Instant) {
+        let source = Source::of(stream.peer());
+        match self.entrants.place(&source, now) {
+            Place::Free => {}
+            Place::InsteadOf(other) => self.displace(other),
+            Place::None => {
+                return self.refuse(stream.peer(), "too many connections were opened without a proof".to_owned());
+            }
         }
-        self.turn_away(oldest, "it took too long to prove who it is while others waited at the door");
-        true
+        let answer = self.runtime.identity.party().and_then(|me| Authentication::answer(stream, me, &[Role::Data]));
+        let Ok(authentication) = answer else { return };
+        if let Some(token) = self.watch_handshake(authentication, Purpose::Accepted { method }) {
+            self.entrants.enter(token, source, now);
+            self.shake(token);
+        }
+    }
+
+    /// When there will be room for those who wait at the door.
+    pub(super) fn next_room(&self) -> Option<Instant> {
+        self.entrants.next_room().filter(|_| !self.crowded.is_empty())
     }
 
     /// Lets those in who wait at the door, as far as there is room.
     pub(super) fn reopen_doors(&mut self) {
-        if self.crowded.is_empty() || (self.accepted().count() >= HANDSHAKES_AT_ONCE && !self.make_room()) {
+        if self.crowded.is_empty() || !self.entrants.have_room(Instant::now()) {
             return;
         }
         for token in std::mem::take(&mut self.crowded) {
@@ -82,19 +90,30 @@ impl IoThread {
         }
     }
 
+    /// Somebody has had its time, and others come.
+    fn displace(&mut self, token: u64) {
+        self.turn_away(token, "it took too long to prove who it is while others came".to_owned());
+    }
+
     pub(super) fn begin_handshake(&mut self, authentication: Authentication, purpose: Purpose) {
-        let token = self.runtime.token();
-        let interest = Interest { read: true, write: true, close: false };
-        if self.epoll.add(authentication.fd(), token, interest).is_ok() {
-            self.handshakes.insert(token, Handshake { authentication, purpose, interest });
+        if let Some(token) = self.watch_handshake(authentication, purpose) {
             self.shake(token);
         }
     }
 
-    pub(super) fn turn_away(&mut self, token: u64, reason: &str) {
+    fn watch_handshake(&mut self, authentication: Authentication, purpose: Purpose) -> Option<u64> {
+        let token = self.runtime.token();
+        let interest = Interest { read: true, write: true, close: false };
+        self.epoll.add(authentication.fd(), token, interest).ok()?;
+        self.handshakes.insert(token, Handshake { authentication, purpose, interest });
+        Some(token)
+    }
+
+    pub(super) fn turn_away(&mut self, token: u64, reason: String) {
+        self.entrants.leave(token);
         if let Some(shake) = self.handshakes.remove(&token) {
             self.epoll.remove(shake.authentication.fd());
-            self.handshake_failed(&shake.purpose, shake.authentication.peer().to_owned(), reason.to_owned(), true);
+            self.handshake_failed(&shake.purpose, shake.authentication.peer(), reason, true);
         }
     }
 
@@ -106,32 +125,40 @@ impl IoThread {
         match (authentication, progress) {
             (Some(authentication), Progress::Wait(wanted)) => {
                 let watched = if wanted == interest { Ok(()) } else { self.epoll.change(fd, token, wanted) };
-                if watched.is_ok() {
-                    self.handshakes.insert(token, Handshake { authentication, purpose, interest: wanted });
+                match watched {
+                    Ok(()) => {
+                        self.handshakes.insert(token, Handshake { authentication, purpose, interest: wanted });
+                    }
+                    Err(_) => self.entrants.leave(token),
                 }
             }
             (_, Progress::Done { stream, established, rest }) => {
                 self.epoll.remove(fd);
+                self.entrants.leave(token);
                 match purpose {
                     Purpose::Accepted { method } => self.admit(token, method, established.peer, stream, &rest),
                     Purpose::Link { link, method } => self.link_up(token, link, method, stream, &rest),
                     Purpose::Coordinator { method } => self.reached_coordinator(method, stream, &rest),
                 }
             }
-            (_, Progress::Refused { reason, by_us }) => self.handshake_failed(&purpose, peer, reason, by_us),
+            (_, Progress::Refused { reason, by_us }) => {
+                self.entrants.leave(token);
+                self.handshake_failed(&purpose, &peer, reason, by_us);
+            }
             (None, Progress::Wait(_)) => {}
         }
     }
 
-    pub(super) fn handshake_failed(&mut self, purpose: &Purpose, peer: String, reason: String, by_us: bool) {
+    /// Tells the coordinator of somebody who was turned away, once per source (a port number does not make another source).
+    fn refuse(&mut self, peer: &str, reason: String) {
+        if self.entrants.is_first_refusal(&Source::of(peer)) {
+            self.runtime.tell(&ToCoordinator::Refused { peer: peer.to_owned(), reason });
+        }
+    }
+
+    pub(super) fn handshake_failed(&mut self, purpose: &Purpose, peer: &str, reason: String, by_us: bool) {
         match purpose {
-            Purpose::Accepted { .. } if by_us => {
-                // Once per source: the host for tcp, the process for unix; the port changes each time.
-                let source = peer.rsplit_once(':').map_or(peer.as_str(), |(host, _)| host).to_owned();
-                if self.refused_sources.len() < REFUSALS_REPORTED && self.refused_sources.insert(source) {
-                    self.runtime.tell(&ToCoordinator::Refused { peer, reason });
-                }
-            }
+            Purpose::Accepted { .. } if by_us => self.refuse(peer, reason),
             Purpose::Accepted { .. } => {}
             Purpose::Link { link, method } => {
                 self.runtime.state().connections.links[*link].refuse(method, reason);
@@ -152,17 +179,25 @@ impl IoThread {
         let can_break = methods::by_name(method).is_some_and(|method| method.can_break());
         if let Err(error) = stream.established(&self.runtime.memory.arena) {
             stream.shut(); // the sender takes the next method
-            self.handshake_failed(&Purpose::Accepted { method }, peer, explained(&error), true);
+            self.refuse(&peer, explained(&error));
             return;
         }
         let connection = self.runtime.connection(token, method, can_break, peer, stream);
-        let state = self.runtime.state();
-        if !state.conduits.receiving.iter().any(|end| end.spec.sender == connection.peer) {
+        let mut state = self.runtime.state();
+        let conduits = state.conduits.receiving.iter().filter(|end| end.spec.sender == connection.peer).count();
+        if conduits == 0 {
+            state.break_off(&connection.peer, "it connected, but no conduit leads from it to here".to_owned());
+            self.runtime.attract_attention(&state);
             drop(state);
             connection.close();
             return;
         }
+        let others = state.connections.inbound_from(&connection.peer);
+        let oldest = others.first().filter(|_| others.len() >= 2 * conduits + MORE_CONNECTIONS).cloned();
         drop(state);
+        if let Some(oldest) = oldest {
+            self.runtime.connection_lost(&oldest, "it made many others");
+        }
         self.look_after(&connection);
         self.take_up(&connection, rest, |state| state.add_sender_connection(&connection));
         let state = self.runtime.state();
