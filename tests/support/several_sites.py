@@ -202,7 +202,10 @@ class Sites:
 
     def await_words(self, words: str) -> None:
         """Wait until people were told something about a site."""
-        wait_until(lambda: any(words in event["text"] for event in self.events("site")), f"nobody said {words!r}")
+        wait_until(
+            lambda: any(words in f"{event['about']}: {event['text']}" for event in self.events("site")),
+            f"nobody said {words!r}",
+        )
 
     def journal(self, what: str | None = None) -> list[dict[str, Any]]:
         found = complete_lines(self.run_folder / "journal.jsonl")

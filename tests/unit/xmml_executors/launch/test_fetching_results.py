@@ -78,7 +78,7 @@ def test_a_file_that_a_site_lists_without_a_request_is_refused(
 ) -> None:
     class Lying:
         async def order(self, order: object) -> dict[str, Any]:
-            return {"found": [path], "bytes": 0, "too_large": [], "not_there": []}
+            return {"found": [path], "bytes": 0, "too_large": [], "not_there": [], "links": 0, "first_links": []}
 
     @contextlib.asynccontextmanager
     async def lying(*arguments: object, **settings: object) -> AsyncIterator[Lying]:

@@ -130,7 +130,7 @@ def test_signs_of_life_keep_a_relay_that_was_started_manually_and_are_no_request
 def test_relays_share_a_process_and_one_that_ends_is_started_again_on_its_port_beside_the_other(
     tmp_path: Path,
 ) -> None:
-    async def work() -> list[str]:
+    async def work() -> list[tuple[str, str]]:
         site, told = site_at(tmp_path), list[tuple[str, str]]()
         try:
             relay, other = relay_named(site, "kept"), relay_named(site, "other")
@@ -152,7 +152,7 @@ def test_relays_share_a_process_and_one_that_ends_is_started_again_on_its_port_b
 
 
 def test_relays_whose_process_is_killed_are_started_again_on_their_ports(tmp_path: Path) -> None:
-    async def work() -> list[str]:
+    async def work() -> list[tuple[str, str]]:
         site, told = site_at(tmp_path), list[tuple[str, str]]()
         try:
             relays = [relay_named(site, "kept"), relay_named(site, "other")]
@@ -168,8 +168,8 @@ def test_relays_whose_process_is_killed_are_started_again_on_their_ports(tmp_pat
             await site.transport.close()
         return told
 
-    ended = "here: its relay has ended (site here: the site gateway has ended with status 137) and is started again"
-    assert asyncio.run(work()) == [ended, ended]
+    ended = "its relay has ended (site here: the site gateway has ended with status 137) and is started again"
+    assert asyncio.run(work()) == [(ended, "here"), (ended, "here")]
 
 
 def test_a_run_begins_and_ends_also_while_the_relay_is_away(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_run_begins_and_ends_also_while_the_relay_is_away(tmp_path: Path) -> N
             relay = relay_named(site, "away")
             assert await relay.start()
             assert relay._channel is not None
-            entry = RelayEntry("here:1/away", relay, lambda _: None, is_kept=True)
+            entry = RelayEntry("here:1/away", relay, lambda *_: None, is_kept=True)
             await relay._channel.end()
             await entry.add_run("second", b"the secret of the second")
             await entry.remove_run("canal", is_given_up=False)
