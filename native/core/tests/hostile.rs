@@ -754,7 +754,7 @@ fn a_member_that_breaks_the_protocol_in_any_way_fails_by_name_within_two_seconds
     for limit in ["XMML_CONNECT_LIMIT_S", "XMML_AWAY_LIMIT_S"] {
         std::env::set_var(limit, AWAY_S.to_string());
     }
-    support::allow_descriptors(4096);
+    support::descriptors::allow_descriptors(4096);
     let only = std::env::var("XMML_HOSTILE_CASE").unwrap_or_default();
     let every = if is_soak() || !only.is_empty() { 1 } else { 4 };
     let mut all = Vec::new();

@@ -91,7 +91,7 @@ impl TlsWire {
 
     fn over(socket: Box<dyn Wire>, mut connection: Connection, mine: Fingerprint, dialled: bool) -> TlsWire {
         connection.set_buffer_limit(Some(AHEAD));
-        let staging = vec![0; READ].into_boxed_slice();
+        let staging = vec![0; READ_OF_STRANGERS].into_boxed_slice();
         let state = TlsState {
             connection,
             staging,
@@ -234,9 +234,12 @@ impl Wire for TlsWire {
             if state.is_at_end {
                 return Ok(0);
             }
-            let most = if state.connection.is_handshaking() { READ_OF_STRANGERS } else { READ };
+            if !state.connection.is_handshaking() && state.staging.len() < READ {
+                state.staging = vec![0; READ].into_boxed_slice();
+            }
             let TlsState { staging, .. } = &mut *state;
-            let count = self.socket.read(&mut staging[..most])?;
+            let most = staging.len();
+            let count = self.socket.read(staging)?;
             (state.from, state.to) = (0, count);
             state.is_drained = count < most;
             state.received += count as u64;

@@ -165,7 +165,15 @@ fn identity(
     trusted: &[String],
 ) -> PyResult<Identity> {
     let me = Identity::new(secret, run, name);
-    let Some(pem) = credentials else { return Ok(me) };
+    let Some(pem) = credentials else {
+        if !trusted.is_empty() {
+            return Err(usage(
+                py,
+                "certificates are trusted on encrypted paths only: give credentials, too".to_owned(),
+            ));
+        }
+        return Ok(me);
+    };
     let trusted: Vec<Fingerprint> =
         trusted.iter().map(|digits| digits.parse()).collect::<CoreResult<_>>().map_err(raised(py))?;
     let tls = Credentials::from_pem(pem).and_then(|mine| Tls::new(&mine, &trusted)).map_err(raised(py))?;

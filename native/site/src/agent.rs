@@ -341,11 +341,11 @@ impl Agent {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 _ => continue,
             }
-            if shown == secret {
+            if shown.len() < secret.len() {
+                self.strangers.push((stranger, shown)); // it learns nothing from what it has shown so far
+            } else if is_same(&shown, secret) {
                 self.watchers.push(stranger);
                 self.polling.has_news = true; // it may have had something to say before
-            } else if secret.starts_with(&shown) {
-                self.strangers.push((stranger, shown));
             }
         }
         keep_newest(&mut self.watchers);
@@ -529,6 +529,11 @@ fn pass(supervisor: &mut UnixStream, line: &[u8]) {
 fn quit(supervisor: &mut UnixStream, ends: &mut Option<Status>, why: Status) {
     pass(supervisor, b"{\"do\": \"quit\"}\n");
     ends.get_or_insert(why);
+}
+
+/// Whether two texts of the same length are the same; it takes as long wherever they differ.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    one.iter().zip(other).fold(0, |differs, (one, other)| differs | (one ^ other)) == 0
 }
 
 fn keep_newest<T>(connections: &mut Vec<T>) {

@@ -457,13 +457,21 @@ pub struct Listener {
     inbox: Inbox,
     challenged: Option<Challenged>,
     channel: Option<Channel>,
+    leaves_host: bool,
 }
 
 impl Listener {
     /// Waits for a dialler that asks for one of `roles`.
     pub fn new(me: Party, roles: &[Role]) -> Result<Listener> {
         check_names(&[&me.run, &me.name])?;
-        Ok(Listener { me, roles: roles.to_vec(), inbox: Inbox::default(), challenged: None, channel: None })
+        let (roles, inbox) = (roles.to_vec(), Inbox::default());
+        Ok(Listener { me, roles, inbox, challenged: None, channel: None, leaves_host: false })
+    }
+
+    /// The same; if what is said may pass a network, nobody speaks with the coordinator in clear. A dialler that takes the coordinator
+    /// for one on its own host was led astray.
+    pub fn leaving_host(self, leaves_host: bool) -> Listener {
+        Listener { leaves_host, ..self }
     }
 
     /// From now on proofs cover this; to be said before the dialler is heard.
@@ -510,6 +518,9 @@ impl Listener {
         if !self.roles.contains(&said.role) {
             let problem = format!("{} takes no {} connections", self.me.name, said.role.name());
             return Err(Refusal::Role { problem });
+        }
+        if self.leaves_host && said.role == Role::Control && said.public_key.is_none() {
+            return Err(Refusal::Malformed { problem: "it wants to speak in clear over a network".into() });
         }
         if said.nonce == self.me.nonce {
             return Err(Refusal::Malformed { problem: "it sends back this side's own nonce".into() });

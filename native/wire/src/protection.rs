@@ -24,6 +24,7 @@ use sha2::Sha256;
 use crate::handshake::{Key, SessionKeys};
 use crate::lock::lock;
 use crate::methods::Stream;
+use crate::per_process::process_id;
 use crate::shared_memory::arena::Arena;
 use crate::wakeup::Interest;
 
@@ -247,9 +248,19 @@ pub struct ProtectedStream {
     stream: Box<dyn Stream>,
     sending: Mutex<Sending>,
     receiving: Mutex<Receiving>,
+    /// The process whose stream it is. A child after fork has the same keys and counts on from the same record: what both would write
+    /// under one key and number would give the key away.
+    process: u32,
 }
 
 impl ProtectedStream {
+    fn check_process(&self) -> io::Result<()> {
+        if self.process == process_id() {
+            return Ok(());
+        }
+        Err(io::Error::other("this protected connection belongs to the process that this one was forked from"))
+    }
+
     /// Protects a stream from here on. Of what was read of it already, `records`, returns the content that is complete, too.
     ///
     /// # Errors
@@ -266,7 +277,8 @@ impl ProtectedStream {
             content.extend_from_slice(&receiving.records[receiving.content.clone()]);
             receiving.content = 0..0;
         }
-        Ok((ProtectedStream { stream, sending: Mutex::new(sending), receiving: Mutex::new(receiving) }, content))
+        let (sending, receiving) = (Mutex::new(sending), Mutex::new(receiving));
+        Ok((ProtectedStream { stream, sending, receiving, process: process_id() }, content))
     }
 }
 
@@ -281,6 +293,7 @@ impl Stream for ProtectedStream {
 
     /// Less than asked for only if there is nothing more to be read, as of a socket.
     fn read(&self, into: &mut [u8]) -> io::Result<usize> {
+        self.check_process()?;
         let mut receiving = lock(&self.receiving);
         let mut count = 0;
         loop {
@@ -308,6 +321,7 @@ impl Stream for ProtectedStream {
     }
 
     fn write(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.check_process()?;
         let mut sending = lock(&self.sending);
         sending.pass_on(&*self.stream)?;
         let count = sending.take_in(parts);
@@ -318,6 +332,7 @@ impl Stream for ProtectedStream {
     }
 
     fn flush(&self) -> io::Result<()> {
+        self.check_process()?;
         lock(&self.sending).pass_on(&*self.stream)
     }
 
@@ -434,6 +449,28 @@ mod tests {
             lock(&between.bytes).drain(..).collect()
         };
         writes.iter().map(record).collect()
+    }
+
+    #[test]
+    fn a_child_after_fork_neither_writes_nor_reads_records_of_its_parent() {
+        let between = Narrow::new(usize::MAX, usize::MAX);
+        let (here, there) = ends(&between);
+        write(&here, b"from the parent");
+        // SAFETY: the child calls nothing but the functions under test, which take locks that no other thread has, and _exit.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let is_refused = here.write(&[IoSlice::new(b"from the child")]).is_err()
+                && here.flush().is_err()
+                && there.read(&mut [0; 100]).is_err();
+            // SAFETY: it ends this process.
+            unsafe { libc::_exit(i32::from(!is_refused)) };
+        }
+        let mut status = 0;
+        // SAFETY: `status` outlives the call.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0, "the child could use the connection");
+        let mut read = [0; 100];
+        assert_eq!(there.read(&mut read).unwrap(), 15, "the parent goes on");
     }
 
     /// What an end reads of these bytes until there is no more, and how that ended.

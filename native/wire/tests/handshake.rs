@@ -46,6 +46,28 @@ fn reason(step: Step) -> String {
     }
 }
 
+#[test]
+fn nobody_speaks_with_the_coordinator_in_clear_over_a_network() {
+    for (role, leaves_host, is_protected, is_taken) in [
+        (Role::Control, true, false, false),
+        (Role::Control, true, true, true),
+        (Role::Control, false, false, true),
+        (Role::Data, true, false, true), // a coupling may say so
+    ] {
+        let (dialler, hello) = Dialler::new(party("a", 1), role, "coordinator", is_protected).unwrap();
+        let listener = Listener::new(party("coordinator", 2), &[role]).unwrap().leaving_host(leaves_host);
+        let (_, theirs) = conclude(dialler, &hello, listener);
+        match theirs {
+            Step::Done { .. } => assert!(is_taken, "{role:?}"),
+            Step::Refused { reason, .. } => {
+                assert!(!is_taken, "{role:?}: {reason}");
+                assert!(reason.to_string().contains("in clear over a network"), "{reason}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 /// The frame that a dialler sends its proof in.
 fn proof_frame(proof: &[u8]) -> Vec<u8> {
     let mut frame = vec![0; 24];

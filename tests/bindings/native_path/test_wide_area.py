@@ -342,6 +342,11 @@ def test_encrypted_paths_need_certificates_that_are_known(tmp_path: Path) -> Non
         listener.accept(timeout=0.01)
 
 
+def test_certificates_that_are_trusted_without_one_of_this_end_are_an_error_and_no_path_in_clear() -> None:
+    with pytest.raises(xmml.Error, match="certificates are trusted on encrypted paths only: give credentials, too"):
+        path.listen("127.0.0.1:0", name="tokyo", trusted=["0" * 64], **WHO)
+
+
 def test_files_that_others_can_read_are_refused(tmp_path: Path) -> None:
     secret, key = tmp_path / "secret", tmp_path / "mine.pem"
     secret.write_text("0f" * 32)

@@ -35,6 +35,10 @@ pub(super) fn identity(me: Option<&xmml_path_identity>) -> Result<Identity> {
     let secret = text(me.secret_file, "me.secret_file")?;
     let identity = Identity::from_secret_file(std::path::Path::new(secret), run, name)?;
     let Some(file) = optional_text(me.credentials_file, "me.credentials_file")? else {
+        if me.trusted_count > 0 {
+            let problem = "certificates are trusted on encrypted paths only: give me.credentials_file, too".to_owned();
+            return Err(Error::Usage { problem }.into());
+        }
         return Ok(identity);
     };
     let pem = private_file::read(std::path::Path::new(file), private_file::KEY_MAX, "this key");

@@ -31,6 +31,7 @@ impl Instance {
     /// Tells the coordinator that this instance failed, and why; does not end the program.
     pub fn fail(&self, text: &str) {
         match &self.backend {
+            Backend::Run { .. } if self.is_forked() => {} // it is the parent's instance
             Backend::Run { runtime } => {
                 runtime.tell(&runtime.progress_report());
                 runtime.tell(&ToCoordinator::Failed { text: text.to_owned() });

@@ -89,7 +89,7 @@ impl Authentication {
 
     /// Answers a connection that was accepted.
     pub fn answer(stream: Box<dyn Stream>, me: Party, roles: &[Role]) -> Result<Authentication> {
-        let listener = Listener::new(me, roles)?;
+        let listener = Listener::new(me, roles)?.leaving_host(stream.leaves_host());
         Ok(Authentication::new(stream, Side::Listener(listener), Vec::new()))
     }
 

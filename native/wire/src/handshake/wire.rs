@@ -43,7 +43,7 @@ pub(super) fn malformed(error: FrameError) -> Refusal {
 /// Body: u16 lowest version, u16 highest version, u16 code, u16 length of the reason, reason in UTF-8.
 pub(super) fn encode_refused(versions: (u16, u16), reason: &Refusal) -> Vec<u8> {
     let text = match reason {
-        // What a stranger hears names nothing of this run.
+        // A stranger does not hear which run this is. (Who knows the run hears what the instance is called.)
         Refusal::Run { .. } => "this is another run".to_owned(),
         Refusal::Version { mine, theirs } => format!(
             "versions {} to {} of the protocol are spoken here, you offer {} to {}; use the same release of xmml on both sides",

@@ -104,7 +104,9 @@ impl Listener for TcpListener {
         socket.set_tcp_nodelay(true)?;
         let address = from.as_socket();
         let peer = address.map_or_else(|| "tcp:unknown".to_owned(), |address| format!("tcp:{address}"));
-        let leaves_host = address.is_none_or(|address| !address.ip().to_canonical().is_loopback());
+        let here = socket.local_addr()?.as_socket().map(|address| address.ip());
+        let is_near = |ip: IpAddr| ip.to_canonical().is_loopback() || Some(ip) == here;
+        let leaves_host = address.is_none_or(|address| !is_near(address.ip()));
         Ok(Some(Box::new(SocketStream::new(socket, peer)?.leaving_host(leaves_host))))
     }
 }

@@ -51,7 +51,7 @@ class Building:
             site = RunSite(self.cluster, self.folder.run_id, Journal(self.folder.path))
             site.folder = str(self.there)
             parts = {each.name for each in self.plan.sites}
-            task = asyncio.create_task(build_at(site, parts, self.plan, self.folder, lambda text: None))
+            task = asyncio.create_task(build_at(site, parts, self.plan, self.folder, lambda *_: None))
             try:
                 if meanwhile is not None:
                     await meanwhile(task)

@@ -252,7 +252,7 @@ def test_a_relay_that_cannot_be_started_again_is_the_end_and_it_is_said_why(
             assert await relay.start()
             take(tmp_path, relay)
             with pytest.raises(SiteError, match=f"the relay of here has ended .* cannot be started again: {why}"):
-                await asyncio.wait_for(relay.keep(lambda _: None), LIMIT_S)
+                await asyncio.wait_for(relay.keep(lambda *_: None), LIMIT_S)
         finally:
             await site.transport.close()
 
