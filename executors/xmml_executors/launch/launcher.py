@@ -686,8 +686,7 @@ class Launcher:
 
     async def _end_jobs(self) -> None:
         """Let the supervisors end everything, and wait until they have."""
-        going = [each for each in self.jobs.values() if each.member in self._begun]
-        going = [each for each in going if not self.sites[each.site].is_given_up]
+        going = [each for each in self.jobs.values() if each.member in self._begun and self._hears(each.site)]
         for job in going:
             session = self.sites[job.site].session
             for agent in job.agents:
@@ -700,6 +699,11 @@ class Launcher:
                 await asyncio.wait_for(self._ended.wait(), until - self._loop.time())
             except TimeoutError:
                 break
+
+    def _hears(self, site: str) -> bool:
+        """Whether what a site says still arrives."""
+        at = self.sites[site]
+        return not at.is_given_up and at.session is not None and not at.session.has_failed
 
     async def _leave_entries(self) -> None:
         """Leave the relays of sites, or end them, before their logs come back and the run's folder goes."""

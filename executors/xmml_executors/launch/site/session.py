@@ -482,6 +482,11 @@ class SiteSession:
         self._watched[agent] = [host, port]
         self._gateway.send({"watch": {self._path(agent): [host, port]}})
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether it cannot go on: nothing is received any more."""
+        return self._failure is not None
+
     def has_orders(self) -> bool:
         """Whether the site has not taken every order yet."""
         return any(self._orders.values())
