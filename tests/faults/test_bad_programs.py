@@ -135,3 +135,24 @@ def test_standard_output_of_an_instance_carries_its_name(models: Models) -> None
     ended = models.run(models.write({"a": SEND, "b": RECEIVE}))
     assert ended.out.splitlines() == ["b | 0.0", "b | 1.0", "b | 2.0"]
     assert (ended.folder / "instances/b/stdout").read_text() == "0.0\n1.0\n2.0\n"
+
+
+#: Leaves the instance of its parent by an exception, in a child after fork, before the parent goes on.
+FORKING = """import os, sys, xmml
+with xmml.Instance() as me:
+    while me.reuse():
+        for t in me.steps():
+            child = os.fork()
+            if child == 0:
+                sys.exit(3)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+            me.send("o", t)
+"""
+
+
+@pytest.mark.parametrize("method", ["shm", "tcp"])
+def test_a_child_after_fork_that_fails_is_no_failure_of_the_instance(models: Models, method: str) -> None:
+    ended = models.run(models.write({"a": FORKING, "b": RECEIVE}, run=f'run:methods="{method}"'))
+    assert ended.status == 0, ended.err
+    last = json.loads((ended.folder / "events.jsonl").read_text().splitlines()[-1])
+    assert last["instances"]["b"]["messages_received"] == 3
