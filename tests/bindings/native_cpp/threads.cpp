@@ -1,5 +1,6 @@
 // Instances that several threads use at once; the argument says which. See threads.c.
 #include <atomic>
+#include <cstdio>
 #include <string>
 #include <thread>
 #include <xmml.hpp>
@@ -21,7 +22,11 @@ static void sends_from_two_threads() {
 }
 
 static void receives_until_the_end(xmml::Instance& me, const char* port) {
-    for (int i = 0; i < messages; ++i) CHECK(me.receive(port).as<int>() == i);
+    for (int i = 0; i < messages; ++i) {
+        const int got = me.receive(port).as<int>();
+        if (got != i) fprintf(stderr, "%s: %d came where %d was due\n", port, got, i);
+        CHECK(got == i);
+    }
     for (int i = 0; i < messages; ++i) {  // an error at the same time as the other thread
         try {
             me.receive(port);

@@ -20,6 +20,10 @@ LAN = "10.1.0"
 """The private network of every site, the same range everywhere as in real life: an address alone names nobody."""
 
 
+RESERVED_PORTS = "40001-42999"
+"""Programs of tests listen at these; no connection gets one of them as its own port by chance."""
+
+
 class PlacedSite:
     """A site that stands. `address` is where other sites see its login node."""
 
@@ -72,7 +76,7 @@ class Wan(Standing):
         self._asked = [Site(site) if isinstance(site, str) else site for site in sites]
         self._conditions = Conditions(rtt_s / 2, rate_bit_s, loss, queue_b or default_queue_b(rtt_s, rate_bit_s))
         self._mtu, self._seed = mtu, seed
-        self._kernel = dict(kernel or {})
+        self._kernel = {"ipv4/ip_local_reserved_ports": RESERVED_PORTS, **(kernel or {})}
         if windows_b is not None:
             send, receive = windows_b
             self._kernel["ipv4/tcp_wmem"] = f"{min(4096, send)} {send} {send}"
@@ -152,8 +156,7 @@ class Wan(Standing):
         login.configure_network(lines)
         login.configure_firewall(rules(site.site))
         forwarding = {"ipv4/ip_forward": "1"} if site.site.nat else {}
-        if self._kernel or forwarding:
-            login.configure_kernel({**self._kernel, **forwarding})
+        login.configure_kernel({**self._kernel, **forwarding})
         for number, node in enumerate(site.nodes, 1):
             node.configure_network(
                 [
@@ -163,8 +166,7 @@ class Wan(Standing):
                     f"route add default via {LAN}.1",
                 ]
             )
-            if self._kernel:
-                node.configure_kernel(self._kernel)
+            node.configure_kernel(self._kernel)
 
 
 def wan_address(number: int) -> str:

@@ -121,9 +121,9 @@ def test_a_node_that_vanishes_while_an_order_is_on_its_way_is_soon_missed(
         with network_of(node):
             ip("link", "set", "cable", "down")
         say({"to": "m.1/0", "order": {"n": 1, "do": "hold", "s": 1000}})
-        assert heard() == {"taken": 1, "by": "m.1/0"}
+        assert heard() == {"is": "taken", "agent": "m.1/0", "order": 1}
         # Who only waits for retransmissions misses it after a quarter of an hour.
-        assert heard() == {"gone": "m.1/0", "why": "its node does not answer"}
+        assert heard() == {"is": "gone", "agent": "m.1/0", "why": "its node does not answer"}
 
 
 @needs("ip")

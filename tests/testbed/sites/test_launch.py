@@ -255,9 +255,8 @@ def test_a_placeholder_gives_its_slot_back_while_the_other_cluster_is_busy_and_c
     with beta.occupied():
         going = bed.laptop.start(command, cwd=model.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         events = tmp_path / "run/events.jsonl"
-        wait_until(
-            lambda: events.exists() and "alpha: released" in events.read_text(), "alpha was not given back", LIMIT_S
-        )
+        given_back = '"about": "alpha", "text": "released'
+        wait_until(lambda: events.exists() and given_back in events.read_text(), "alpha was not given back", LIMIT_S)
     _, errors = going.communicate(timeout=LIMIT_S)
     assert going.returncode == 0, errors
     submitted = [line["job"] for line in lines_of(tmp_path / "run/journal.jsonl") if line["what"] == "submitted"]

@@ -316,6 +316,7 @@ def test_without_protection_a_value_that_is_rewritten_is_taken_for_the_truth(wan
 
 #: What is done to every connection, and what is said in the end.
 NO_PROOF = "its proof is wrong"
+IN_CLEAR = "it wants to speak in clear over a network"
 NOTHING_PASSED = "every connection broke before a message had arrived"
 ALWAYS = {
     "rewritten": (Attacks(partial(attacker.rewritten, struck=1), always=True), NOT_WHAT_WAS_SENT),
@@ -419,7 +420,7 @@ def test_people_are_told_where_that_is_done(control_attacked_once: Ended, name: 
 NEVER_LET_THROUGH = {
     "rewritten": (on_control(attacker.rewritten, always=True)["said"], NOT_WHAT_WAS_SENT),
     "ended": (on_control(attacker.ended, always=True)["said"], "broke before anything had passed"),
-    "unprotected": (Attacks(attacker.unprotected, attacker.unprotected, always=True), NO_PROOF),
+    "unprotected": (Attacks(attacker.unprotected, attacker.unprotected, always=True), IN_CLEAR),
     "otherkeys": (Attacks(attacker.other_keys, attacker.other_keys, always=True), NO_PROOF),
 }
 

@@ -7,6 +7,7 @@ altered. The long form (XMML_SOAK=1) has faults as many and as long as in real l
 from __future__ import annotations
 
 import contextlib
+import resource
 import signal
 import statistics
 import subprocess
@@ -27,7 +28,6 @@ from relayed import (
     memory_bounded,
     shell,
     standing,
-    strangers,
 )
 from timers import CONNECT_LIMIT_S, Record, check_soon
 from waiting import wait_until
@@ -59,7 +59,6 @@ ALLOWANCE_KIB = 16 << 10
 #: Receivers that stop, and what is sent to each of them: many times what relays may hold.
 STOPPED = 3
 SENT_B = 24 << 20
-DESCRIPTORS = 64
 #: Packets that are lost at least before it is over.
 LOST = 20
 JUMPS = ("+7200", "-7200", "+0")
@@ -280,16 +279,17 @@ def closer(wan: Wan) -> Iterator[None]:
 def test_a_relay_without_descriptors_carries_what_it_carries_and_takes_newcomers_later(
     wan: Wan, tmp_path: Path, record_property: Record
 ) -> None:
-    """Strangers hold every descriptor that it can get. Who wants to register meanwhile gets in when they are gone."""
-    with standing(wan, tmp_path, before={"b": ["prlimit", f"--nofile={DESCRIPTORS}"]}) as chain:
+    """It gets no more than it has. Who wants to register meanwhile gets in when that is over."""
+    with standing(wan, tmp_path) as chain:
         flows = chain.both_ways()
         b = chain.relay("b")
         with memory_bounded(chain, record_property):
-            with strangers(chain.wan["home"], b, 2 * DESCRIPTORS):
-                wait_until(lambda: open_descriptors(b) >= DESCRIPTORS - 1, "all descriptors are in use")
-                newcomer = chain.run.flow(chain.relay("a"), b, is_awaited=False)
-                for flow in flows:
-                    flow.await_fresh()
+            before = resource.prlimit(b.process.program, resource.RLIMIT_NOFILE)
+            resource.prlimit(b.process.program, resource.RLIMIT_NOFILE, (open_descriptors(b), before[1]))
+            newcomer = chain.run.flow(chain.relay("a"), b, is_awaited=False)
+            for flow in flows:
+                flow.await_fresh()
+            resource.prlimit(b.process.program, resource.RLIMIT_NOFILE, before)
             record_property("recovery_s", newcomer.await_fresh())
             late = chain.run.flow(chain.relay("a"), b)
         counted = [flow.counted() for flow in (*flows, newcomer, late)]

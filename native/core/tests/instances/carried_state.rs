@@ -86,7 +86,7 @@ fn in_the_first_run_the_port_is_as_if_it_were_not_coupled() {
 fn a_later_run_must_take_the_state_like_any_other_initial_message() {
     let run = Run::of(called(2));
     std::thread::scope(|scope| {
-        scope.spawn(|| call(&run, 2));
+        let caller = scope.spawn(|| call(&run, 2));
         let me = run.join("micro");
         for number in 0..2 {
             assert!(me.reuse().unwrap());
@@ -95,6 +95,7 @@ fn a_later_run_must_take_the_state_like_any_other_initial_message() {
                 send(&me, "after", 1);
             }
         }
+        caller.join().unwrap(); // to whom `me` fails as soon as it is dropped
         let error = me.reuse().unwrap_err().to_string();
         assert!(error.contains("expected receive on \"before\" (f_init)"), "{error}");
     });

@@ -248,16 +248,18 @@ impl Server {
     fn farewell(&self, from: &str, to: &str) -> Option<ToInstance> {
         let totals = self.members.get(from)?.left.as_ref()?;
         let conduits = &self.specs.get(from)?.conduits;
-        let (mut sent, mut received) = (Vec::new(), Vec::new());
+        let (mut sent, mut received) = (BTreeMap::new(), BTreeMap::new());
         for end in totals {
             let Some(conduit) = conduits.iter().find(|conduit| conduit.id == end.conduit) else { continue };
+            // Who is coupled to itself has an entry for each end of the conduit, with what that end has not as 0.
             if conduit.sender == from && conduit.receiver == to {
-                sent.push((end.conduit, end.sent));
+                *sent.entry(end.conduit).or_insert(0) += end.sent;
             }
             if conduit.receiver == from && conduit.sender == to {
-                received.push((end.conduit, end.received));
+                *received.entry(end.conduit).or_insert(0) += end.received;
             }
         }
+        let (sent, received) = (sent.into_iter().collect(), received.into_iter().collect());
         Some(ToInstance::PeerLeft { instance: from.to_owned(), sent, received })
     }
 
