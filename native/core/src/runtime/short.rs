@@ -118,7 +118,10 @@ fn comes_by(state: &State, end: usize) -> Option<&Arc<Connection>> {
 }
 
 /// Accepts a message that has come the short way; `None`: it is for another conduit, or not the next one.
+///
+/// Since the state was looked at, another thread of the program may have read messages in front of this one, which wait now.
 fn accept(state: &mut State, end: usize, frame: MessageFrame) -> Option<Message> {
+    comes_by(state, end)?;
     let receiving = &mut state.conduits.receiving[end];
     if frame.conduit != receiving.spec.id || !receiving.take_straight(frame.sequence, frame.frame_len) {
         return None;

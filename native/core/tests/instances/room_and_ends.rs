@@ -188,3 +188,34 @@ fn a_failure_is_told_with_its_reason() {
     run.event("a failed", |event| matches!(event, Event::Failed { text, .. } if text == "division by zero"));
     run.event("a is lost", |event| matches!(event, Event::Lost { instance } if instance == "a"));
 }
+
+#[test]
+fn two_threads_that_receive_at_once_get_the_messages_of_each_port_in_order() {
+    const COUNT: i64 = 30_000;
+    let model = Model::new()
+        .submodel("a", "one:Of two:Of", 1)
+        .submodel("b", "here:finit there:finit", 1)
+        .with("a", |spec| spec.check_order = false)
+        .with("b", |spec| spec.check_order = false)
+        .couple_with("a.one", "b.here", |conduit| conduit.methods = vec!["shm".into()])
+        .couple_with("a.two", "b.there", |conduit| conduit.methods = vec!["shm".into()]);
+    let run = Run::of(model);
+    std::thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            let me = run.join("a");
+            for value in 0..COUNT {
+                send(&me, "one", value);
+                send(&me, "two", value);
+            }
+            me.leave().unwrap();
+        });
+        let me = run.join("b");
+        std::thread::scope(|scope| {
+            for port in ["here", "there"] {
+                let me = &me;
+                scope.spawn(move || (0..COUNT).for_each(|value| assert_eq!(receive(me, port), Some(value), "{port}")));
+            }
+        });
+        sender.join().unwrap(); // to whom `me` fails as soon as it is dropped
+    });
+}
