@@ -9,19 +9,10 @@ from pathlib import Path
 
 import pytest
 from faulty_models import RECEIVE, Models
-from gates import awaits
+from gates import sends_half_until
 
 DAY_S = 86_400
 SOURCE = Path(__file__).parents[1] / "support/jumping_clock.c"
-#: Sends half of its messages, and the others when the clock has been set.
-SENDER = """import xmml
-with xmml.Instance() as me:
-    while me.reuse():
-        for t in me.steps():
-            if t == 5:
-                {awaits}
-            me.send("o", t)
-"""
 
 
 @pytest.fixture
@@ -40,7 +31,7 @@ def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("method", ["shm", "tcp"])
 def test_a_clock_that_is_set_in_mid_run_changes_nothing(models: Models, clock: Path, jump_s: int, method: str) -> None:
     gate = models.folder / "gate"
-    programs = {"a": SENDER.format(awaits=awaits(gate)), "b": RECEIVE}
+    programs = {"a": sends_half_until(gate, 5), "b": RECEIVE}
     going = models.start(models.write(programs, steps=10, run=f'run:methods="{method}"'))
     going.wait_for_event("conduits")
     with open(clock, "r+b") as file:

@@ -15,22 +15,13 @@ import other_user
 import pytest
 from disclosed import started_by
 from faulty_models import RECEIVE, Models
-from gates import awaits
+from gates import sends_half_until
 from needs import needs_root
 from waiting import LIMIT_S
 
 pytestmark = needs_root
 
 NOBODY = 65534
-#: Sends half of its messages, and the others when a file is there.
-SENDER = """import xmml
-with xmml.Instance() as me:
-    while me.reuse():
-        for t in me.steps():
-            if t == 5:
-                {awaits}
-            me.send("o", t)
-"""
 
 
 @pytest.fixture
@@ -61,7 +52,7 @@ def attack(run: dict[str, Any]) -> tuple[subprocess.Popen[str], dict[str, Any]]:
 def test_a_run_is_out_of_the_reach_of_other_users(place: Path) -> None:
     models = Models(place)
     gate = place / "gate"
-    model = models.write({"a": SENDER.format(awaits=awaits(gate)), "b": RECEIVE}, steps=10)
+    model = models.write({"a": sends_half_until(gate, 5), "b": RECEIVE}, steps=10)
     going = models.start(model)
     going.wait_for_event("joined", 2)
     going.wait_for_event("conduits")

@@ -13,3 +13,15 @@ def says(gate: Path) -> str:
 def awaits(gate: Path) -> str:
     """A statement in one line that ends as soon as the file is there."""
     return f"while not __import__('os').path.exists({str(gate)!r}): __import__('time').sleep(0.02)"
+
+
+def sends_half_until(gate: Path, half: int) -> str:
+    """A program in Python that sends so many messages from its port `o`, and the others when the file is there."""
+    return f"""import xmml
+with xmml.Instance() as me:
+    while me.reuse():
+        for t in me.steps():
+            if t == {half}:
+                {awaits(gate)}
+            me.send("o", t)
+"""

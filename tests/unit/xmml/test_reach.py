@@ -93,7 +93,7 @@ def test_where_a_link_leads_is_said(told: Told, project: Path, way: str, path: s
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("path", ["file", "sub/file", "sub/../file", "../shared/file"])
+@pytest.mark.parametrize("path", ["file", "sub/file", "sub/../file", "../common/file"])
 def test_a_file_of_the_project_is_used_when_one_works_there(told: Told, way: str, path: str) -> None:
     assert told(way, path) == []
 
@@ -102,7 +102,7 @@ def test_a_file_of_the_project_is_used_when_one_works_there(told: Told, way: str
 def test_a_folder_is_named_in_which_one_could_work(
     told: Told, project: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    path = written(way, "../shared/file")
+    path = written(way, "../common/file")
     monkeypatch.chdir(project / "shared/..")
     assert check(project / path).errors == ()
     monkeypatch.chdir(project.parent / "outside")
@@ -121,14 +121,14 @@ def test_a_working_folder_that_holds_the_home_folder_does_not_count(
     told: Told, project: Path, monkeypatch: pytest.MonkeyPatch, home: str
 ) -> None:
     monkeypatch.setenv("HOME", str(project / home))
-    (problem,) = told("xi:include", "../shared/file")
+    (problem,) = told("xi:include", "../common/file")
     assert problem.help == "copy the file into the folder of the model, or trust it with --allow-outside"
 
 
 def test_a_working_folder_that_was_removed_does_not_count(
     told: Told, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = written("xi:include", "../shared/file")
+    path = written("xi:include", "../common/file")
     (project / "gone").mkdir()
     monkeypatch.chdir(project / "gone")
     (project / "gone").rmdir()
@@ -152,11 +152,11 @@ def test_a_fallback_does_not_hide_that_a_file_is_elsewhere(told: Told) -> None:
 def test_an_included_file_reaches_no_further_than_the_model(told: Told, project: Path) -> None:
     inner = '<datatypes xmlns:xi="http://www.w3.org/2001/XInclude"><xi:include href="{path}"/></datatypes>'
     (project / "shared/file").write_text(inner.format(path="../model/file"))
-    assert [problem.code for problem in told("xi:include", "../shared/file#xpointer(/datatypes/*)")] == []
+    assert [problem.code for problem in told("xi:include", "../common/file#xpointer(/datatypes/*)")] == []
     (project / "shared/file").write_text(inner.format(path="../../outside/file"))
-    (problem,) = told("xi:include", "../shared/file#xpointer(/datatypes/*)")
+    (problem,) = told("xi:include", "../common/file#xpointer(/datatypes/*)")
     assert problem.code == "E30"
-    assert str(problem.position).startswith("model/../shared/file:1:")
+    assert str(problem.position).startswith("model/../common/file:1:")
 
 
 @pytest.mark.parametrize("way", WAYS)
