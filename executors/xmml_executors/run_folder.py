@@ -168,7 +168,8 @@ class RunFolder:
             return
         try:
             self._events.flush()
-            is_removed = os.fstat(self._events.fileno()).st_nlink == 0
+            # Some file systems count no links: then it is gone if its path is.
+            is_removed = os.fstat(self._events.fileno()).st_nlink == 0 and not os.path.lexists(self._events.name)
         except OSError as error:
             self._events = None
             raise self.unwritable(error) from None

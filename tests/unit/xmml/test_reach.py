@@ -45,9 +45,9 @@ Told = Callable[..., list[Problem]]
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working folder: a project with a model and shared files. Beside it is what is nobody's business."""
+    """The working folder: a project with a model and files beside it. Beside it is what is nobody's business."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for file in ("project/model/sub/file", "project/model/file", "project/shared/file", "outside/file"):
+    for file in ("project/model/sub/file", "project/model/file", "project/common/file", "outside/file"):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text(INCLUDED)
     model = tmp_path / "project/model"
@@ -103,7 +103,7 @@ def test_a_folder_is_named_in_which_one_could_work(
     told: Told, project: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     path = written(way, "../common/file")
-    monkeypatch.chdir(project / "shared/..")
+    monkeypatch.chdir(project / "common/..")
     assert check(project / path).errors == ()
     monkeypatch.chdir(project.parent / "outside")
     (problem,) = check(project / path).errors
@@ -151,9 +151,9 @@ def test_a_fallback_does_not_hide_that_a_file_is_elsewhere(told: Told) -> None:
 
 def test_an_included_file_reaches_no_further_than_the_model(told: Told, project: Path) -> None:
     inner = '<datatypes xmlns:xi="http://www.w3.org/2001/XInclude"><xi:include href="{path}"/></datatypes>'
-    (project / "shared/file").write_text(inner.format(path="../model/file"))
+    (project / "common/file").write_text(inner.format(path="../model/file"))
     assert [problem.code for problem in told("xi:include", "../common/file#xpointer(/datatypes/*)")] == []
-    (project / "shared/file").write_text(inner.format(path="../../outside/file"))
+    (project / "common/file").write_text(inner.format(path="../../outside/file"))
     (problem,) = told("xi:include", "../common/file#xpointer(/datatypes/*)")
     assert problem.code == "E30"
     assert str(problem.position).startswith("model/../common/file:1:")
@@ -320,7 +320,7 @@ def test_no_path_leads_to_what_lies_elsewhere(project: Path, seed: int) -> None:
     secret.write_text("secret")
     model = project / "model"
     for number in range(6):
-        place = choose.choice([model, model / "sub", project / "shared"]) / f"l{number}"
+        place = choose.choice([model, model / "sub", project / "common"]) / f"l{number}"
         target = choose.choice(
             ["..", ".", "../..", "../../..", "../../outside", "sub", "l0", "l1/..", str(secret), str(model)]
         )
@@ -332,7 +332,7 @@ def test_no_path_leads_to_what_lies_elsewhere(project: Path, seed: int) -> None:
         "sub",
         "file",
         "outside",
-        "shared",
+        "common",
         "model",
         "*",
         "**",
