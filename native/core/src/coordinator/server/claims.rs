@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::Server;
 use crate::control::{ToCoordinator, WaitKind};
 use crate::coordinator::ConduitTotals;
-use crate::spec::FIRST_OPENED;
+use crate::spec::{ConduitSpec, FIRST_OPENED};
 
 /// Changes of methods, and handles, that an instance may have asked for without an answer; an honest one waits for each.
 const REQUESTS_MAX: usize = 1024;
@@ -120,9 +120,8 @@ impl Server {
 
     fn are_coupled(&self, one: &str, other: &str) -> bool {
         let conduits = self.specs.get(one).map(|spec| &*spec.conduits).unwrap_or_default();
-        conduits
-            .iter()
-            .any(|conduit| [&conduit.sender, &conduit.receiver].into_iter().all(|end| end == one || end == other))
+        let leads = |conduit: &ConduitSpec, from: &str, to: &str| conduit.sender == from && conduit.receiver == to;
+        conduits.iter().any(|conduit| leads(conduit, one, other) || leads(conduit, other, one))
     }
 
     /// Totals of conduits that the handles of an instance have made without its knowing: it has sent nothing there.
