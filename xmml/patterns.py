@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from xmml.reach import ANYWHERE, Reach
 
-#: So many entries of folders are looked at for all patterns of a model that is checked or analysed.
+#: A search for the patterns of a model that is checked or analysed reads at most so many entries of folders.
 MOST_ENTRIES = 300_000
 
 _WILDCARD = re.compile(r"[*?[]")
@@ -34,7 +34,7 @@ class TooManyFilesError(Exception):
 class Search:
     """Looks for files, and opens none.
 
-    Links are followed, but none that leads to a folder it is in.
+    Links are followed. A link to one of the folders that it lies in is skipped.
     """
 
     def __init__(self, reach: Reach = ANYWHERE, most: int | None = None) -> None:
@@ -42,7 +42,7 @@ class Search:
 
         Args:
             reach: nothing is looked for elsewhere.
-            most: so many entries of folders are looked at; `None`: all.
+            most: it reads at most so many entries of folders; `None`: all.
         """
         self.reach = reach
         self._left = most
@@ -50,8 +50,8 @@ class Search:
     def matches(self, folder: str, pattern: str) -> list[str]:
         """Return the files and folders that a pattern names, sorted.
 
-        `*`, `?` and `[...]` stand for parts of a name, `**` for any folders on the way. Only a pattern that begins with
-        a dot names what does.
+        `*`, `?` and `[...]` stand for parts of a name, `**` for any folders, at the end also for the files in them. A
+        wildcard matches a hidden name only where its part of the pattern begins with a dot.
 
         Raises:
             OutsideError: it leads out of reach.
@@ -62,14 +62,14 @@ class Search:
         begin = os.path.join("/" if pattern.startswith("/") else folder, *parts[:beginning])
         if "\0" in begin:
             return []
-        self._enter(begin)
+        self._require_in_reach(begin)
         found = [begin] if os.path.lexists(begin) else []
         for part in parts[beginning:]:
             # `**` finds a folder on several ways.
             found = list(dict.fromkeys(inner for path in found for inner in self._step(path, part)))
         for path in found:
             if os.path.islink(path):
-                self._enter(path)
+                self._require_in_reach(path)
         return sorted(found)
 
     def below(self, folder: str) -> Iterator[tuple[str, bool]]:
@@ -81,7 +81,7 @@ class Search:
         """
         for entry, is_folder in self._below(folder, with_hidden=True):
             if entry.is_symlink():
-                self._enter(entry.path)
+                self._require_in_reach(entry.path)
             yield entry.path, is_folder
 
     def _below(self, folder: str, *, with_hidden: bool) -> Iterator[tuple[os.DirEntry[str], bool]]:
@@ -98,7 +98,7 @@ class Search:
                 yield entry, found is not None
                 if found is not None:
                     if entry.is_symlink():
-                        self._enter(entry.path)
+                        self._require_in_reach(entry.path)
                     inner.append(found)
             waiting.extend(reversed(inner))
 
@@ -111,10 +111,10 @@ class Search:
             for entry in self._entries(path):
                 if is_named(entry.name) and (part.startswith(".") or not entry.name.startswith(".")):
                     if entry.is_symlink():
-                        self._enter(entry.path)
+                        self._require_in_reach(entry.path)
                     yield entry.path
         elif os.path.lexists(inner := os.path.join(path, part)):
-            self._enter(inner)
+            self._require_in_reach(inner)
             yield inner
 
     def _entries(self, folder: str) -> list[os.DirEntry[str]]:
@@ -132,7 +132,7 @@ class Search:
             self._left -= len(found)
         return sorted(found, key=lambda entry: entry.name)
 
-    def _enter(self, path: str) -> None:
+    def _require_in_reach(self, path: str) -> None:
         if not self.reach.holds(path):
             raise OutsideError(path)
 

@@ -33,18 +33,19 @@ class Reach:
         return any(_is_below(real, folder) for folder in self.folders)
 
     def widened(self, document: str) -> Reach:
-        """Return the reach of another document of the same model."""
+        """Return this reach and the folder of another document of the same model."""
         return self if self.folders is None else Reach((*self.folders, _folder_of(document)))
 
 
-#: That of who trusts a document.
+#: The reach of a trusted document: any file.
 ANYWHERE = Reach(None)
 
 
 def reach_of(document: str, *, allow_outside: bool) -> Reach:
     """Return where the files of a document may lie.
 
-    A working folder that holds the home folder does not count: all files of the user are below it.
+    The folder of the document always counts. A working folder that holds the home folder does not: all files of the
+    user are below it.
     """
     if allow_outside:
         return ANYWHERE
@@ -73,13 +74,21 @@ def outside_problem(
 
     Args:
         named: what the document says.
-        path: what of it leads outside.
+        path: the path in it that leads outside.
     """
     real = real_path(path)
     link = f': "{path}" leads to "{real}"' if real != os.path.normpath(os.path.abspath(path)) else ""
-    message = f'"{named}" leads out of the folder of the model, and out of the working folder{link}'
+    message = f'"{named}" leads out of the folder of the model, and out of the working folder{_uncounted(reach)}{link}'
     help = f"copy the file into the folder of the model{_common_folder(real, reach)}, or trust it with --allow-outside"
     return element.problem(CODE, message, help, attribute, namespace)
+
+
+def _uncounted(reach: Reach) -> str:
+    """Return why the working folder is not in reach, if it is not."""
+    try:
+        return "" if reach.holds(os.getcwd()) else " (which does not count, because it holds your home folder)"
+    except OSError:  # it was removed
+        return ""
 
 
 def _common_folder(real: str, reach: Reach) -> str:
