@@ -16,7 +16,7 @@ from enum import IntEnum
 from typing import Any, ClassVar, get_args
 
 from xmml.late_dataclass import dataclass
-from xmml_executors.typed_json import ProtocolError, defaults, parsed, read_word
+from xmml_executors.typed_json import ProtocolError, defaults, parsed, read_tagged_object
 
 # --- orders ---------------------------------------------------------------------------------------------------------
 
@@ -316,7 +316,7 @@ def read_supervisor_report(line: bytes, source: str) -> SupervisorReport:
     Raises:
         ProtocolError: it says none.
     """
-    report: SupervisorReport = read_word(_OF_SUPERVISORS, parsed(line, source), source)
+    report: SupervisorReport = read_tagged_object(_OF_SUPERVISORS, parsed(line, source), source)
     return report
 
 
@@ -329,7 +329,7 @@ def agent_report(what: object, source: str) -> AgentReport:
     Raises:
         ProtocolError: it says none.
     """
-    report: AgentReport = read_word(_OF_AGENTS, what, source)
+    report: AgentReport = read_tagged_object(_OF_AGENTS, what, source)
     if isinstance(report, Ready) and not 0 < report.port < PORTS_END:
         raise ProtocolError(source, "there is no such port", what)
     return report

@@ -16,9 +16,9 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from xmml_executors.outcome import SiteError
 
-#: Of an error, not more of what was read is shown.
+#: Error messages show at most so much of the input.
 SHOWN_CHARACTERS = 200
-#: Whole numbers are below; no size, position or process has more.
+#: Integers lie in [-2^63, 2^63).
 INTEGER_END = 1 << 63
 
 
@@ -48,13 +48,13 @@ def parsed(text: str | bytes, source: str) -> Any:
         raise ProtocolError(source, f"this is not JSON ({error})", text) from None
 
 
-def checked(kind: Any, what: object, source: str, name: str) -> Any:
+def check_type(kind: Any, what: object, source: str, name: str) -> Any:
     """Return a JSON value that has a type, such as `Mapping[str, int]`.
 
     Raises:
         ProtocolError: it has another one.
     """
-    if not _is_of(what, kind):
+    if not _has_type(what, kind):
         raise ProtocolError(source, f"{name} has the wrong type", what)
     return what
 
@@ -75,26 +75,30 @@ def read_object(kind: type, what: object, source: str, name: str) -> Any:
     types = _types(kind)
     for member, value in what.items():
         if member not in types:
-            raise ProtocolError(source, f"{name} has no member {member!r}", what)
-        if not _is_of(value, types[member]):
+            raise ProtocolError(source, f"{name} has an unknown member {member!r}", what)
+        if not _has_type(value, types[member]):
             raise ProtocolError(source, f"{member} of {name} has the wrong type", what)
     if missing := [each for each, default in defaults(kind) if default is MISSING and each not in what]:
         raise ProtocolError(source, f"{name} lacks {', '.join(missing)}", what)
     return kind(**what)
 
 
-def read_word(kinds: Mapping[str, type], what: object, source: str) -> Any:
-    """Return what a JSON object says whose member `is` has the word of one of several dataclasses.
+def read_tagged_object(kinds: Mapping[str, type], what: object, source: str) -> Any:
+    """Return what a JSON object says, as an object of the dataclass that its member `is` names.
+
+    Args:
+        kinds: the dataclasses by their words.
+        source: who has sent it, for errors.
 
     Raises:
-        ProtocolError: see `read_object`; or there is no such word.
+        ProtocolError: see `read_object`; or `is` names none of them.
     """
     if not isinstance(what, dict):
         raise ProtocolError(source, "this is not an object", what)
     word = what.get("is")
     kind = kinds.get(word) if isinstance(word, str) else None
     if kind is None:
-        raise ProtocolError(source, f"there is no report {word!r}", what)
+        raise ProtocolError(source, f"unknown message {word!r}", what)
     return read_object(kind, {name: value for name, value in what.items() if name != "is"}, source, repr(word))
 
 
@@ -113,22 +117,22 @@ def _types(kind: type) -> dict[str, Any]:
     return {each.name: hints[each.name] for each in fields(kind)}
 
 
-def _is_of(value: object, kind: Any) -> bool:
-    """Whether a JSON value has a type; numbers, whether they are numbers that a site can mean."""
+def _has_type(value: object, kind: Any) -> bool:
+    """Whether a JSON value has a type. Numbers must be finite, and integers in range."""
     match get_origin(kind) or kind:
         case origin if origin is UnionType:
-            return any(_is_of(value, each) for each in get_args(kind))
+            return any(_has_type(value, each) for each in get_args(kind))
         case origin if origin is Sequence:
             (inside,) = get_args(kind)
-            return isinstance(value, list) and all(_is_of(each, inside) for each in value)
+            return isinstance(value, list) and all(_has_type(each, inside) for each in value)
         case origin if origin is Mapping:
             _, inside = get_args(kind)
-            return isinstance(value, dict) and all(_is_of(each, inside) for each in value.values())
+            return isinstance(value, dict) and all(_has_type(each, inside) for each in value.values())
     if kind is object:
         return True
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool) and -INTEGER_END <= value < INTEGER_END
     if kind is float:
-        return _is_of(value, int) or (isinstance(value, float) and math.isfinite(value))
+        return _has_type(value, int) or (isinstance(value, float) and math.isfinite(value))
     assert kind in (str, bool, NoneType), f"a type that JSON has not: {kind}"
     return isinstance(value, kind)

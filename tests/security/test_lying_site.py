@@ -17,7 +17,7 @@ import pytest
 from needs import missing
 from several_sites import Sites
 from wan.soak import LONG
-from xmml_executors.launch.site.gateway_protocol import GatewayMessage, Told, gateway_message
+from xmml_executors.launch.site.gateway_protocol import AgentReported, GatewayMessage, gateway_message
 from xmml_executors.protocol import AgentReport, agent_report
 from xmml_executors.typed_json import ProtocolError, parsed
 
@@ -89,7 +89,7 @@ def lies_about(kind: type) -> Iterator[dict[str, Any]]:
 
 def all_lies() -> list[Any]:
     of_gateway = [lie for kind in get_args(GatewayMessage) for lie in lies_about(kind)]
-    of_agent = [{**words(Told), "report": lie} for kind in get_args(AgentReport) for lie in lies_about(kind)]
+    of_agent = [{**words(AgentReported), "report": lie} for kind in get_args(AgentReport) for lie in lies_about(kind)]
     return [*NONSENSE, *of_gateway, *of_agent]
 
 
@@ -110,7 +110,7 @@ def refusal(lie: object) -> ProtocolError | None:
     """Return the error by which a lie is refused; `None`: it is a word."""
     try:
         message = gateway_message(parsed(lie, "alpha") if isinstance(lie, str) else lie, "alpha")
-        if isinstance(message, Told):
+        if isinstance(message, AgentReported):
             agent_report(message.report, "alpha")
     except ProtocolError as error:
         return error

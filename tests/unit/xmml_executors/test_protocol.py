@@ -47,7 +47,7 @@ def test_a_report_is_read_as_it_was_written(report: Any) -> None:
 def test_an_agent_may_report_what_a_supervisor_may_not() -> None:
     ready = Ready("n1", 4711, 3, "80", "/usr/bin/python3", "/usr/bin", ["n1", "n2"], "")
     assert agent_report(json.loads(line_of(ready)), "alpha") == ready
-    with pytest.raises(ProtocolError, match="there is no report 'ready'"):
+    with pytest.raises(ProtocolError, match="unknown message 'ready'"):
         read_supervisor_report(line_of(ready), SOURCE)
 
 
@@ -57,13 +57,13 @@ def test_an_agent_may_report_what_a_supervisor_may_not() -> None:
         (b"{", "this is not JSON"),
         (b"\xff", "this is not JSON"),
         (b"[1]", "this is not an object"),
-        (b"{}", "there is no report None"),
-        (b'{"is": ["started"]}', "there is no report"),
-        (b'{"is": "strated", "name": "flow"}', "there is no report 'strated'"),
+        (b"{}", "unknown message None"),
+        (b'{"is": ["started"]}', "unknown message"),
+        (b'{"is": "strated", "name": "flow"}', "unknown message 'strated'"),
         (b'{"is": "vanished"}', "'vanished' lacks name"),
         (b'{"is": "vanished", "name": 7}', "name of 'vanished' has the wrong type"),
         (b'{"is": "started", "name": "flow", "pid": true, "process": null}', "pid of 'started' has the wrong type"),
-        (b'{"is": "vanished", "name": "flow", "pid": 7}', "'vanished' has no member 'pid'"),
+        (b'{"is": "vanished", "name": "flow", "pid": 7}', "'vanished' has an unknown member 'pid'"),
     ],
 )
 def test_what_is_no_report_is_an_error_that_names_its_source(line: bytes, why: str) -> None:

@@ -1,7 +1,8 @@
 """What the gateway of a site sends to the launcher: one JSON object a line.
 
-The member `is` has the word of one of these classes, the other members are its fields. The program `mto` writes them
-(the Rust modules `multiplexer` and `login_proxy`).
+The member `is` has the word of one of these classes, the other members are its fields. The gateway is one process of
+the program `mto`. Its threads are the login proxy, which exchanges files with the agents, and the relays of the site
+(the Rust modules `login_proxy` and `multiplexer` write these lines).
 """
 
 from __future__ import annotations
@@ -11,23 +12,23 @@ from dataclasses import field
 from typing import ClassVar, get_args
 
 from xmml.late_dataclass import dataclass
-from xmml_executors.typed_json import read_word
+from xmml_executors.typed_json import read_tagged_object
 
 
 @dataclass(frozen=True)
-class Talking:
-    """The login proxy has begun, on this host."""
+class ProxyStarted:
+    """The login proxy has begun, on `host`."""
 
     word: ClassVar[str] = "talking"
     host: str
 
 
 @dataclass(frozen=True)
-class Alive:
+class LeasesRenewed:
     """The login proxy has renewed the leases.
 
     Attributes:
-        lease: its number, as the launcher has given it.
+        lease: what the launcher has called this renewal.
         unwritten: the runs whose leases could not be renewed, and why.
     """
 
@@ -37,8 +38,8 @@ class Alive:
 
 
 @dataclass(frozen=True)
-class Taken:
-    """An order of this number stands in the file of its agent."""
+class OrderWritten:
+    """The order with the number `order` stands in the file of its agent."""
 
     word: ClassVar[str] = "taken"
     agent: str
@@ -46,7 +47,7 @@ class Taken:
 
 
 @dataclass(frozen=True)
-class Told:
+class AgentReported:
     """An agent has reported something.
 
     Attributes:
@@ -61,8 +62,8 @@ class Told:
 
 
 @dataclass(frozen=True)
-class AgentGone:
-    """An agent has exited without a word, or its node does not answer."""
+class AgentExited:
+    """An agent has exited without a last report, or its node does not answer."""
 
     word: ClassVar[str] = "gone"
     agent: str
@@ -70,7 +71,7 @@ class AgentGone:
 
 
 @dataclass(frozen=True)
-class OrderLost:
+class OrderNotWritten:
     """An order could not be written.
 
     Attributes:
@@ -94,7 +95,11 @@ class RelayAnswer:
 
 @dataclass(frozen=True)
 class RelayEnded:
-    """A relay has ended; without a reason if it was told to."""
+    """A relay has ended.
+
+    Attributes:
+        why: empty if the launcher has stopped it.
+    """
 
     word: ClassVar[str] = "relay ended"
     relay: int
@@ -109,8 +114,8 @@ class ProxyFailed:
     why: str
 
 
-AgentNews = Taken | Told | AgentGone | OrderLost
-GatewayMessage = Talking | Alive | AgentNews | RelayAnswer | RelayEnded | ProxyFailed
+AgentNews = OrderWritten | AgentReported | AgentExited | OrderNotWritten
+GatewayMessage = ProxyStarted | LeasesRenewed | AgentNews | RelayAnswer | RelayEnded | ProxyFailed
 
 _KINDS: dict[str, type] = {each.word: each for each in get_args(GatewayMessage)}
 
@@ -124,5 +129,5 @@ def gateway_message(what: object, source: str) -> GatewayMessage:
     Raises:
         ProtocolError: it says nothing that a gateway sends.
     """
-    message: GatewayMessage = read_word(_KINDS, what, source)
+    message: GatewayMessage = read_tagged_object(_KINDS, what, source)
     return message

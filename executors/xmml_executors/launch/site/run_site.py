@@ -37,7 +37,7 @@ from xmml_executors.launch.site.staging import STORE, FileToStage, stage
 from xmml_executors.launch.site.timeouts import lease_s, site_timeout_s
 from xmml_executors.outcome import SiteError
 from xmml_executors.protocol import AgentStatus
-from xmml_executors.typed_json import checked, parsed
+from xmml_executors.typed_json import check_type, parsed
 
 #: How long the supervisor of a job may take to stop all processes before the scheduler cancels the job [s].
 ENDS_WITHIN_S = 8.0
@@ -231,7 +231,7 @@ class RunSite:
             if done.status != 0:
                 raise RemoteFileError(self.name, "reading the programs that will run", done.said)
             source = f"site {self.name}"
-            hashes = checked(Mapping[str, str | None], parsed(done.stdout, source), source, "the list of hashes")
+            hashes = check_type(Mapping[str, str | None], parsed(done.stdout, source), source, "the list of hashes")
             self.journal.write("programs", site=self.name, sha256=hashes)
 
     def open_session(self, on_report: OnReport, tell_people: Tell, *, is_direct: bool) -> SiteSession:

@@ -18,17 +18,17 @@ from xmml_sites.ssh import ConnectionLost, OwnProcess, Transport, TransportError
 from xmml.late_dataclass import dataclass
 from xmml_executors.executor import Tell
 from xmml_executors.launch.site.gateway_protocol import (
-    AgentGone,
+    AgentExited,
     AgentNews,
-    Alive,
+    AgentReported,
     GatewayMessage,
-    OrderLost,
+    LeasesRenewed,
+    OrderNotWritten,
+    OrderWritten,
     ProxyFailed,
+    ProxyStarted,
     RelayAnswer,
     RelayEnded,
-    Taken,
-    Talking,
-    Told,
     gateway_message,
 )
 from xmml_executors.launch.site.timeouts import LEASE_S, lease_of_gateway_s, renewal_interval_s
@@ -284,13 +284,13 @@ class GatewayConnection:
                 for each in self._sessions.values():
                     self._open(each)
                 self._renew_lease()
-            case Talking():
+            case ProxyStarted():
                 """It has begun; whether it can do its work is not known yet."""
-            case Alive(unwritten=unwritten):
+            case LeasesRenewed(unwritten=unwritten):
                 self._note_proxy_works()
                 for folder, each in self._sessions.items():
                     each.renewed(unwritten.get(folder, ""))
-            case Taken() | Told() | AgentGone() | OrderLost():
+            case OrderWritten() | AgentReported() | AgentExited() | OrderNotWritten():
                 self._note_proxy_works()
                 folder, _, agent = message.agent.rpartition(JOBS)
                 if (session := self._sessions.get(folder)) is not None:
@@ -542,16 +542,16 @@ class SiteSession:
         if agent not in self._offsets and agent not in self._orders:
             raise ProtocolError(source, "the run has no such agent", {"agent": agent})
         match news:
-            case Taken(order=number):
+            case OrderWritten(order=number):
                 self._orders.get(agent, {}).pop(number, None)
-            case Told(next=offset, report=report):
+            case AgentReported(next=offset, report=report):
                 if offset > self._offsets.get(agent, 0):
                     self._offsets[agent] = offset
                     self._on_report(agent, agent_report(report, source))
-            case AgentGone(why=why):
+            case AgentExited(why=why):
                 self._watched.pop(agent, None)
                 self._on_report(agent, Gone(why))
-            case OrderLost(file=file, why=why):
+            case OrderNotWritten(file=file, why=why):
                 gone = "its folder was removed"
                 raise SiteError(f"{file} cannot be written at {self._gateway.site}: {why or gone}")
 

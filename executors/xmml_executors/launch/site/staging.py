@@ -33,7 +33,7 @@ from xmml.reach import Reach
 from xmml_executors.launch.site.timeouts import lease_s
 from xmml_executors.model_files import built_before, files_below
 from xmml_executors.outcome import SiteError
-from xmml_executors.typed_json import checked
+from xmml_executors.typed_json import check_type
 
 #: Names, with the patterns of `.gitignore`, what no site needs of the folder of a model that it lies in.
 IGNORE_FILE = ".xmmlignore"
@@ -274,7 +274,7 @@ async def _lay_out(
     """Have files laid out; return those, each content once, that the site has not got, and now waits for."""
     rows = [[each.path, each.sha256, each.mode, each.written] for each in files]
     answer = await there.order({**order, "files": rows})
-    missing = set(checked(Sequence[str], answer.get("missing"), f"site {site}", "the list of missing files"))
+    missing = set(check_type(Sequence[str], answer.get("missing"), f"site {site}", "the list of missing files"))
     return list({each.sha256: each for each in files if each.sha256 in missing}.values())
 
 

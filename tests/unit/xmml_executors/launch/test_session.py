@@ -169,7 +169,7 @@ def test_a_report_that_nobody_understands_ends_the_session_and_names_its_agent(r
         async with Kept(run_folder) as kept:
             kept.channel.follow_reports("m.1")
             kept.write('{"is": "readdy"}')
-            with pytest.raises(ProtocolError, match=r"here, agent m\.1 .*there is no report 'readdy'"):
+            with pytest.raises(ProtocolError, match=r"here, agent m\.1 .*unknown message 'readdy'"):
                 await asyncio.wait_for(kept.keeping, LIMIT_S)
 
     asyncio.run(go())
