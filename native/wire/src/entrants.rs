@@ -1,11 +1,10 @@
 //! Who may be in the middle of a handshake at a listener. Their number is bounded, so that strangers cost little memory and few
-//! descriptors. No source may take what others need: it has at most as many places as it leaves free. So one host takes half of them,
-//! four take fifteen sixteenths, and whoever comes from elsewhere finds room. There an entrant has a minimum time, so that a distant one
-//! is not displaced amid its round trips.
+//! descriptors. A source may hold at most as many places as remain free, which is its share. So one host takes half of the places, four take
+//! fifteen sixteenths, and whoever comes from elsewhere finds room. An entrant keeps its place for [`MINIMUM_TIME`], so that one from far
+//! away is not displaced amid its round trips.
 //!
-//! Of a source that has its due, the older half keep the minimum time, and the younger half give way to whoever comes next from there:
-//! an honest neighbour of a flooder, who needs a moment only, gets in too. The same holds for the source that has most when all places
-//! are taken.
+//! A source that holds its share displaces its own entrants: those that have had the minimum time, else the younger half. So an honest
+//! neighbour of a flooder, who needs a moment only, gets in too. Where no place is free, the source that holds most gives way.
 //!
 //! Whoever holds the connections asks [`Entrants::place`] before each new one and notes who comes and goes; no socket is touched here.
 
@@ -13,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-/// How long an entrant stays at least, unless its source has more than its due: an honest one needs one to three round trips, or a second more if a
-/// packet is lost. (How long it may stay at most is [`crate::handshake::TIMEOUT_S`].)
+/// How long an entrant stays at least, but for the younger half of a source that holds its share, or that holds most where no place is free. An honest
+/// one needs one to three round trips, or a second more if a packet is lost. (How long it may stay at most is [`crate::handshake::TIMEOUT_S`].)
 pub const MINIMUM_TIME: Duration = Duration::from_secs(2);
 
 /// Places at a listener at most, whatever the process may open.
@@ -56,14 +55,14 @@ impl Source {
     }
 }
 
-/// Whether somebody may enter.
+/// What a newcomer gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Yes.
+    /// A free place.
     Free,
-    /// Yes, in the place of the entrant with this token.
+    /// The place of the entrant with this token.
     InsteadOf(u64),
-    /// No: all places are taken, and nobody has more than its due, or has had its time.
+    /// None: the source holds its share, or no place is free, and nobody who would have to give way can be displaced yet.
     None,
 }
 
@@ -109,15 +108,15 @@ impl Entrants {
         self.entrants.is_empty()
     }
 
-    /// Whether `source` may enter.
+    /// What a newcomer from `source` gets.
     pub fn place(&self, source: &Source, now: Instant) -> Place {
         let free = self.places.saturating_sub(self.len());
         let own = self.by_source.get(source).map_or(0, BTreeSet::len);
-        let has_its_due = matches!(source, Source::Network(_)) && own >= free;
-        let displaced = match (has_its_due, free) {
+        let has_its_share = matches!(source, Source::Network(_)) && own >= free;
+        let displaced = match (has_its_share, free) {
             (false, 1..) => return Place::Free,
-            (true, _) if own > 0 => self.displaceable_of(&self.by_source[source], now),
-            _ => self.displaceable(now),
+            (true, 1..) => self.displaceable_of(&self.by_source[source], now),
+            (_, 0) => self.displaceable(now),
         };
         displaced.map_or(Place::None, Place::InsteadOf)
     }
@@ -253,6 +252,15 @@ mod tests {
         }
         assert_eq!(entrants.place(&host(9), begin), Place::InsteadOf(3));
         assert_eq!(entrants.place(&host(9), begin + MINIMUM_TIME), Place::InsteadOf(2));
+    }
+
+    #[test]
+    fn where_all_places_are_taken_a_neighbour_of_an_honest_entrant_displaces_none_but_of_the_source_that_has_most() {
+        let (mut entrants, begin) = (Entrants::with_places(4), Instant::now());
+        for (token, number) in [(1, 1), (2, 2), (3, 2), (4, 2)] {
+            entrants.enter(token, host(number), begin);
+        }
+        assert_eq!(entrants.place(&host(1), begin), Place::InsteadOf(3));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What an instance says is about conduits that begin or end at it, and about what it was asked: whoever says anything else breaks the
-//! protocol. So nothing that a member claims reaches others, or whoever decides about the run, unless it can be true.
+//! An instance reports on conduits that begin or end at it, on changes that exist, and on requests that were made to it. The coordinator
+//! refuses any other report as a breach of the protocol, before it reaches others or the decisions about the run.
 
 use std::collections::BTreeMap;
 
@@ -8,25 +8,31 @@ use crate::control::{ToCoordinator, WaitKind};
 use crate::coordinator::ConduitTotals;
 use crate::spec::{ConduitSpec, FIRST_OPENED};
 
-/// Changes of methods, and handles, that an instance may have asked for without an answer; an honest one waits for each.
+/// How many changes of methods, and how many handles, an instance may have asked for without an answer. Each thread of an honest one waits
+/// for its answer.
 const REQUESTS_MAX: usize = 1024;
 
-/// The conduits of an instance: whether it sends on each, and whether it receives.
-struct Ends<'a> {
-    names: BTreeMap<u32, (&'a str, bool, bool)>,
+/// A conduit of an instance.
+struct OwnConduit<'a> {
+    name: &'a str,
+    sends: bool,
+    receives: bool,
 }
 
-impl Ends<'_> {
+/// The conduits of an instance, by their numbers.
+struct OwnConduits<'a>(BTreeMap<u32, OwnConduit<'a>>);
+
+impl OwnConduits<'_> {
     fn sends(&self, conduit: u32) -> Result<(), String> {
-        match self.names.get(&conduit) {
-            Some((_, true, _)) => Ok(()),
+        match self.0.get(&conduit) {
+            Some(OwnConduit { sends: true, .. }) => Ok(()),
             _ => Err(format!("it speaks of sending on conduit {conduit}, which does not begin at it")),
         }
     }
 
     fn receives(&self, conduit: u32) -> Result<(), String> {
-        match self.names.get(&conduit) {
-            Some((_, _, true)) => Ok(()),
+        match self.0.get(&conduit) {
+            Some(OwnConduit { receives: true, .. }) => Ok(()),
             _ => Err(format!("it speaks of receiving on conduit {conduit}, which does not end at it")),
         }
     }
@@ -35,7 +41,7 @@ impl Ends<'_> {
     fn check_totals(&self, totals: &[ConduitTotals]) -> Result<(), String> {
         let mut entries: BTreeMap<u32, usize> = BTreeMap::new();
         for each in totals {
-            let Some((name, sends, receives)) = self.names.get(&each.conduit) else {
+            let Some(OwnConduit { name, sends, receives }) = self.0.get(&each.conduit) else {
                 return Err(format!("it left with totals of conduit {}, which is none of its own", each.conduit));
             };
             if (each.sent > 0 && !sends) || (each.received > 0 && !receives) {
@@ -46,10 +52,10 @@ impl Ends<'_> {
             }
             *entries.entry(each.conduit).or_default() += 1;
         }
-        for (conduit, (name, sends, receives)) in &self.names {
+        for (conduit, OwnConduit { name, sends, receives }) in &self.0 {
             let expected = usize::from(*sends) + usize::from(*receives);
             let given = entries.get(conduit).copied().unwrap_or(0);
-            // Of a conduit that its handle has made it may not have heard.
+            // An instance may not know yet of a conduit that somebody has opened with a handle.
             let may_lack = *conduit >= FIRST_OPENED && !receives && given == 0;
             if given != expected && !may_lack {
                 return Err(format!("it left with {given} totals of {name} (conduit {conduit}), expected {expected}"));
@@ -62,42 +68,42 @@ impl Ends<'_> {
 impl Server {
     /// Whether an instance that has joined may say this; an error says what is wrong.
     pub(super) fn check_claim(&self, instance: &str, message: &ToCoordinator) -> Result<(), String> {
-        let is_asked = |change: u64| match (1..=self.shared.changes_so_far()).contains(&change) {
+        let exists = |change: u64| match (1..=self.shared.changes_so_far()).contains(&change) {
             true => Ok(()),
             false => Err(format!("it speaks of change {change}, which nobody asked for")),
         };
         match message {
             ToCoordinator::Waiting { waits, sent, received, .. } => {
-                let ends = self.ends(instance);
+                let own = self.own_conduits(instance);
                 waits.iter().try_for_each(|wait| match wait.kind {
-                    WaitKind::Receive => ends.receives(wait.conduit),
-                    WaitKind::Send => ends.sends(wait.conduit),
+                    WaitKind::Receive => own.receives(wait.conduit),
+                    WaitKind::Send => own.sends(wait.conduit),
                     WaitKind::Holders => Ok(()),
                 })?;
-                sent.iter().try_for_each(|(conduit, _)| ends.sends(*conduit))?;
-                received.iter().try_for_each(|(conduit, _)| ends.receives(*conduit))
+                sent.iter().try_for_each(|(conduit, _)| own.sends(*conduit))?;
+                received.iter().try_for_each(|(conduit, _)| own.receives(*conduit))
             }
             ToCoordinator::Conduits { conduits, .. } => {
-                let ends = self.ends(instance);
-                conduits.iter().try_for_each(|conduit| ends.sends(*conduit))
+                let own = self.own_conduits(instance);
+                conduits.iter().try_for_each(|conduit| own.sends(*conduit))
             }
             ToCoordinator::Figures { sending, receiving, .. } => {
-                let ends = self.ends(instance);
-                sending.iter().try_for_each(|report| ends.sends(report.conduit))?;
-                receiving.iter().try_for_each(|report| ends.receives(report.conduit))
+                let own = self.own_conduits(instance);
+                sending.iter().try_for_each(|report| own.sends(report.conduit))?;
+                receiving.iter().try_for_each(|report| own.receives(report.conduit))
             }
             ToCoordinator::Change { conduit, .. } => {
-                let ends = self.ends(instance);
-                ends.sends(*conduit).or_else(|_| ends.receives(*conduit))?;
+                let own = self.own_conduits(instance);
+                own.sends(*conduit).or_else(|_| own.receives(*conduit))?;
                 at_most_requests(self.changes_asked_by(instance))
             }
             ToCoordinator::Prepared { change, conduit, .. } => {
-                is_asked(*change)?;
-                self.ends(instance).receives(*conduit)
+                exists(*change)?;
+                self.own_conduits(instance).receives(*conduit)
             }
             ToCoordinator::Changed { change, conduit, .. } => {
-                is_asked(*change)?;
-                self.ends(instance).sends(*conduit)
+                exists(*change)?;
+                self.own_conduits(instance).sends(*conduit)
             }
             ToCoordinator::Open { .. } => at_most_requests(self.openings_asked_by(instance)),
             ToCoordinator::Admitted { conduit, .. } => self.may_admit(instance, *conduit),
@@ -108,7 +114,7 @@ impl Server {
                 if !(waited_s.is_finite() && *waited_s >= 0.0) {
                     return Err(format!("it left having waited for {waited_s} s"));
                 }
-                self.ends(instance).check_totals(conduits)
+                self.own_conduits(instance).check_totals(conduits)
             }
             ToCoordinator::PeerEnded { peer, .. } => match self.are_coupled(instance, peer) {
                 true => Ok(()),
@@ -124,20 +130,20 @@ impl Server {
         conduits.iter().any(|conduit| leads(conduit, one, other) || leads(conduit, other, one))
     }
 
-    /// Totals of conduits that the handles of an instance have made without its knowing: it has sent nothing there.
-    pub(super) fn unheard_of(&self, instance: &str, totals: &[ConduitTotals]) -> Vec<ConduitTotals> {
-        let ends = self.ends(instance);
-        let lacking = ends.names.keys().filter(|conduit| totals.iter().all(|each| each.conduit != **conduit));
+    /// Zero totals of the conduits that lack them: those that somebody has opened with a handle, and of which the instance had not heard.
+    pub(super) fn zero_totals_of_missing(&self, instance: &str, totals: &[ConduitTotals]) -> Vec<ConduitTotals> {
+        let own = self.own_conduits(instance);
+        let lacking = own.0.keys().filter(|conduit| totals.iter().all(|each| each.conduit != **conduit));
         lacking.map(|conduit| ConduitTotals { conduit: *conduit, sent: 0, received: 0, bytes: 0, dropped: 0 }).collect()
     }
 
-    fn ends(&self, instance: &str) -> Ends<'_> {
+    fn own_conduits(&self, instance: &str) -> OwnConduits<'_> {
         let conduits = self.specs.get(instance).map(|spec| &*spec.conduits).unwrap_or_default();
-        let names = conduits
-            .iter()
-            .map(|each| (each.id, (&*each.name, each.sender == instance, each.receiver == instance)))
-            .collect();
-        Ends { names }
+        let named = conduits.iter().map(|each| {
+            let (sends, receives) = (each.sender == instance, each.receiver == instance);
+            (each.id, OwnConduit { name: &each.name, sends, receives })
+        });
+        OwnConduits(named.collect())
     }
 }
 

@@ -281,7 +281,7 @@ impl Server {
     }
 
     fn leave(&mut self, instance: String, runs: u64, mut conduits: Vec<ConduitTotals>, waited_s: f64) {
-        conduits.extend(self.unheard_of(&instance, &conduits));
+        conduits.extend(self.zero_totals_of_missing(&instance, &conduits));
         if let Some(member) = self.members.get_mut(&instance) {
             member.left = Some(conduits.clone());
         }

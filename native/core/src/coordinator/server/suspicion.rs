@@ -1,11 +1,12 @@
-//! Instances of which a partner says that a connection with them has ended that ends only with their process. Who has died is soon known
-//! to be gone; who still lives after a moment has closed the connection against the protocol.
+//! A partner reports that its connection to an instance has ended. Such a connection ends only when the process of the instance ends. So
+//! the coordinator waits a moment: an instance that is still connected then has closed the connection against the protocol. (A partner that
+//! lies brings this on an instance that has done nothing: the secret of a run is shared by all of it.)
 
 use std::time::{Duration, Instant};
 
 use super::Server;
 
-/// How long it may take until the end of a process is known here: its sockets close together.
+/// All sockets of a process close together, so the coordinator learns of its end within this time.
 const VERDICT_AFTER: Duration = Duration::from_secs(1);
 
 /// An instance that seemed to have ended.
@@ -35,7 +36,7 @@ impl Server {
         self.suspicions.front().map(|suspicion| suspicion.due)
     }
 
-    /// Looks who of them lives.
+    /// Complains about each suspect that is still connected.
     pub(super) fn reach_verdicts(&mut self, now: Instant) {
         while self.next_verdict().is_some_and(|due| due <= now) {
             let Some(Suspicion { instance, connection, partner, reason, .. }) = self.suspicions.pop_front() else {
