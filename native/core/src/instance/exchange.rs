@@ -3,7 +3,7 @@
 //! A message passes [`Instance::send`], `send_here` (order of operators, time stamps), `filter_and_send` (the filters of the sender) and
 //! `transmit`: [`short::send`] writes a short one into shared memory, past all queues; `transmit_encoded` numbers any other. If that
 //! cannot be written at once, [`SendingEnd::send`] keeps it where a connection can break, and it is queued on its connection; what is
-//! queued is written when the state is unlocked ([`Locked`]).
+//! queued is written when the state is unlocked ([`Locked`]). Where its payload lies meanwhile: [`payloads`].
 //!
 //! It is received by [`short::receive`], or the caller that waits (or the I/O thread) reads it: [`Runtime::read`], [`State::deliver`],
 //! [`ReceivingEnd::message`] (which drops what comes twice), and, when the program asks, [`State::next_for_program`] (the filters of the
@@ -12,6 +12,7 @@
 //! After a break: [`State::connection_lost`], `IoThread::dial`, then the receiver says what it has
 //! ([`State::add_sender_connection`]), and the sender sends again what is missing ([`Routing::on_resume`]).
 //!
+//! [`payloads`]: super::payloads
 //! [`SendingEnd::send`]: crate::conduit::SendingEnd::send
 //! [`ReceivingEnd::message`]: crate::conduit::ReceivingEnd::message
 //! [`Locked`]: crate::runtime::Locked
@@ -20,9 +21,8 @@
 
 use std::time::{Duration, Instant};
 
-use xmml_wire::buffer::{BufferPool, OutOfMemory};
 use xmml_wire::data::Data;
-use xmml_wire::error::{Error, Result};
+use xmml_wire::error::Result;
 use xmml_wire::frame::{encode_apart, EncodedMessage};
 use xmml_wire::message::Message;
 
@@ -33,6 +33,7 @@ use crate::runtime::state::State;
 use crate::runtime::wait::WaitFor;
 use crate::spec::{Kind, Operator};
 
+use super::payloads::kept;
 use super::ports::Port;
 use super::{Backend, Instance, Received, Sent, Stamps};
 
@@ -109,17 +110,12 @@ impl Instance {
         if let Some(spread) = &mut spread {
             spread.handed_over(&message.data);
         }
-        if ends.len() > 1 {
-            // What is on loan is shared in any case: connections that come up later lend it too.
-            let from = self.shares_from(&ends).filter(|_| spread.is_none());
-            message.data = self.share(message.data, from.unwrap_or(usize::MAX));
-        }
         let mut delivered = false;
         let mut once = None;
-        if ends.len() > 1 && spread.is_none() && self.is_kept_for_one_of(&ends) {
-            message = self.owned(&message)?; // once for all of them
-        }
         let is_one_of_many = ends.len() > 1;
+        if is_one_of_many {
+            message = self.for_all(&ends, message, spread.is_some())?;
+        }
         for end in ends {
             delivered |= match self.part_of(&spread, end, &message)? {
                 Some(part) => self.filter_and_send(declared, end, &part)?,
@@ -138,22 +134,6 @@ impl Instance {
             return Ok(Sent::ReceiverGone);
         }
         Ok(Sent::Queued)
-    }
-
-    /// Whether one of these ends keeps what it sends until the receiver has it.
-    fn is_kept_for_one_of(&self, ends: &[usize]) -> bool {
-        self.with_state(|state| ends.iter().any(|end| state.conduits.sending[*end].keeps()))
-    }
-
-    /// From which size on a payload for these ends is written once and shown to all; `None`: it goes to one, or none of them reads it
-    /// where it is.
-    fn shares_from(&self, ends: &[usize]) -> Option<usize> {
-        self.with_state(|state| {
-            let connections = ends
-                .iter()
-                .filter_map(|end| state.connections.links[state.conduits.sending[*end].link].connection.as_ref());
-            connections.map(|connection| connection.lends_from()).min().filter(|from| *from < usize::MAX)
-        })
     }
 
     /// Whether messages of a sending end pass filters; those that handles have made have none.
@@ -181,15 +161,6 @@ impl Instance {
             delivered = self.transmit(&port.name, end, message)?;
         }
         Ok(delivered)
-    }
-
-    /// A message that may stay here after the send has returned.
-    fn owned(&self, message: &Message) -> Result<Message> {
-        let data = match &self.backend {
-            Backend::Run { runtime } => message.data.clone().owned(&runtime.memory.pool),
-            Backend::Alone(_) => message.data.clone().owned(&BufferPool::new()),
-        };
-        Ok(Message { data: data.map_err(no_memory)?, ..*message })
     }
 
     /// Puts one message on a conduit, waiting for room; false if the receiver has left.
@@ -249,13 +220,7 @@ impl Instance {
                     return Ok(Some(true));
                 }
                 let Some(frame) = encoded.take().map(EncodedMessage::in_few_pieces) else { return Ok(Some(true)) };
-                let frame = match state.conduits.sending[end].keeps() {
-                    true => {
-                        let lends_later = state.may_lend_later(end);
-                        frame.owned_by(|piece| runtime.memory.copy_to_keep(piece, lends_later)).map_err(no_memory)?
-                    }
-                    false => frame,
-                };
+                let frame = kept(frame, state, end, runtime)?;
                 if let Some(now) = state.conduits.sending[end].send(frame.into(), bytes) {
                     state.routing().queue_on_link(end, now);
                 }
@@ -362,10 +327,6 @@ impl Instance {
         self.note_position(position);
         Ok(())
     }
-}
-
-pub(super) fn no_memory(none: OutOfMemory) -> Error {
-    Error::Io { action: "keep a message until it is sent".into(), cause: none.to_string() }
 }
 
 /// Encodes a message for a conduit, without the number that it gets when it is sent.

@@ -12,7 +12,7 @@ use xmml_wire::error::{Error, Result};
 use xmml_wire::lock::lock;
 use xmml_wire::shared_memory::arena::{Arena, ArenaBlock, Region};
 
-use super::exchange::no_memory;
+use super::payloads::no_memory;
 use super::{Backend, Instance};
 
 /// Loans of an instance, by the address of their first byte.
@@ -115,25 +115,5 @@ impl Instance {
             _ => {}
         }
         Ok(())
-    }
-
-    /// For several receivers on this host: one copy of what is large, which all of them read.
-    pub(super) fn share(&self, data: Data, from: usize) -> Data {
-        let Backend::Run { runtime } = &self.backend else { return data };
-        let mut share = |buffer: Buffer| {
-            let shared = match buffer.owner::<ArenaBlock>() {
-                Some(_) => buffer,
-                None if buffer.len() < from => return buffer,
-                None => match runtime.memory.arena.copy_of(std::slice::from_ref(&buffer)) {
-                    Ok(copy) => copy,
-                    Err(_) => return buffer, // then each gets a copy of its own
-                },
-            };
-            if let Some((block, _)) = shared.owner::<ArenaBlock>() {
-                block.share();
-            }
-            shared
-        };
-        data.with_memory(&mut share)
     }
 }

@@ -11,6 +11,7 @@ mod loans;
 mod methods;
 mod names;
 mod parts;
+mod payloads;
 mod ports;
 mod ranks;
 mod stamps;

@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use xmml_wire::buffer::BufferPool;
 use xmml_wire::data::{Array, Data, Order};
 use xmml_wire::error::{Error, Result};
 use xmml_wire::message::Message;
@@ -16,7 +15,7 @@ use crate::runtime::wait::WaitFor;
 use crate::spec::{Direction, PortSpec, ScaleKind};
 
 use super::ports::Port;
-use super::{Backend, Instance, Received};
+use super::{Instance, Received};
 
 /// An array to send in parts: this rank's block of it.
 pub(super) struct Spread {
@@ -166,13 +165,6 @@ impl Instance {
         let mut program = self.program_even_after_leaving();
         if program.wholes.get(port).is_none_or(|known| known != whole) {
             program.wholes.insert(port.to_owned(), whole.to_vec());
-        }
-    }
-
-    fn pool(&self) -> BufferPool {
-        match &self.backend {
-            Backend::Run { runtime } => runtime.memory.pool.clone(),
-            Backend::Alone(_) => BufferPool::new(),
         }
     }
 

@@ -147,12 +147,6 @@ impl State {
         found
     }
 
-    /// Whether what waits for the first connection of a sending end may be lent by that.
-    pub fn may_lend_later(&self, sending: usize) -> bool {
-        let link = &self.connections.links[self.conduits.sending[sending].link];
-        link.connection.is_none() && link.chosen.is_none() && link.allows("shm")
-    }
-
     /// Tells a sender what was taken, if it is due (or in any case, when `now`).
     pub fn return_receipt(&mut self, receiving: usize, now: bool) {
         let end = &mut self.conduits.receiving[receiving];
