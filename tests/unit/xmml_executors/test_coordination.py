@@ -452,51 +452,35 @@ def test_the_final_counts_come_from_the_conduits(make_plan: MakePlan) -> None:
     }
 
 
+def by_relay(conduits: list[int], **refused: str) -> dict[str, Any]:
+    """Return the event of conduits of `a` that go through a relay."""
+    how = {"method": "relay", "protected": True, "refused": refused}
+    return {"event": "conduits", "instance": "a", **how, "conduits": conduits}
+
+
 def test_people_are_told_once_that_conduits_go_through_relays_that_should_not(make_plan: MakePlan) -> None:
     plan = make_plan("a", "b", couplings=[("a", "b"), ("b", "a")])
     run = started(dataclasses.replace(plan, sites=(Site("local"),)))
-    chosen = {
-        "event": "conduits",
-        "instance": "a",
-        "method": "relay",
-        "protected": True,
-        "refused": {"tcp": "b listens on loopback"},
-    }
-    (told,) = hear(run, {**chosen, "conduits": [0]}, 1.0)
+    refused = "b listens on loopback"
+    (told,) = hear(run, by_relay([0], tcp=refused), 1.0)
     assert isinstance(told, Notice)
     assert told.text.startswith(
         "a.o -> b.i goes through a relay, which is slower than planned: b listens on loopback; "
     )
     assert 'listen = "node" in [site.local]' in told.text
-    assert hear(run, {**chosen, "conduits": [1]}, 1.0) == []
+    assert hear(run, by_relay([1], tcp=refused), 1.0) == []
 
 
 def test_conduits_that_the_plan_leads_through_relays_are_nothing_to_tell(make_plan: MakePlan) -> None:
     plan = make_plan("a", "b", couplings=[("a", "b")])
     route = Route(0, ("local", "far"), "relay", 0.01, 1e6)
     run = started(dataclasses.replace(plan, sites=(Site("local"),), routes=(route,)))
-    chosen = {
-        "event": "conduits",
-        "instance": "a",
-        "method": "relay",
-        "protected": True,
-        "refused": {},
-        "conduits": [0],
-    }
-    assert hear(run, chosen, 1.0) == []
+    assert hear(run, by_relay([0]), 1.0) == []
 
 
 def test_of_conduits_that_handles_open_no_plan_expects_a_method(make_plan: MakePlan) -> None:
     run = started(dataclasses.replace(make_plan("a", "b"), sites=(Site("local"),)))
-    chosen = {
-        "event": "conduits",
-        "instance": "a",
-        "method": "relay",
-        "protected": True,
-        "refused": {},
-        "conduits": [FIRST_OPENED],
-    }
-    assert hear(run, chosen, 1.0) == []
+    assert hear(run, by_relay([FIRST_OPENED]), 1.0) == []
 
 
 def test_a_warning_reaches_people(make_plan: MakePlan) -> None:

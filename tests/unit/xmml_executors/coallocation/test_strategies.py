@@ -148,6 +148,12 @@ def let_happen(sites: Sites, kind: str, which: int, pause: float) -> None:
         sites.tell(Ready(name, 99))
 
 
+def begun(strategy: Strategy, members: Sequence[Member]) -> Sites:
+    sites = Sites(strategy, members)
+    sites.do(strategy.begin(0.0))
+    return sites
+
+
 @pytest.mark.parametrize("name", STRATEGIES)
 @given(sizes=st.lists(st.integers(1, 64), min_size=1, max_size=4), steps=STEPS)
 @settings(max_examples=EXAMPLES, deadline=None)
@@ -156,8 +162,7 @@ def test_go_is_said_only_when_all_are_ready_and_a_failure_leaves_nothing(
 ) -> None:
     make, one_site = STRATEGIES[name]
     members = group(sizes, one_site)
-    sites = Sites(make(members), members)
-    sites.do(sites.strategy.begin(sites.now))
+    sites = begun(make(members), members)
     for step in steps:
         let_happen(sites, *step)
         assert (sites.went is not None) or sites.strategy.phase is not Phase.GONE
@@ -179,8 +184,7 @@ def test_giving_up_at_any_moment_releases_every_site(
 ) -> None:
     make, one_site = STRATEGIES[name]
     members = group(sizes, one_site)
-    sites = Sites(make(members), members)
-    sites.do(sites.strategy.begin(sites.now))
+    sites = begun(make(members), members)
     for step in steps:
         let_happen(sites, *step)
     sites.do(sites.strategy.give_up("interrupted", sites.now))
@@ -216,12 +220,6 @@ def test_a_rendezvous_wastes_no_more_than_its_budget_and_the_meetings(
     attempts += sum(60 * cores[name] for name in cores)
     allowed = (budget + growth * (sites.now / 3600.0) ** 2) * run
     assert wasted <= allowed + manners.meeting_s * attempts * 1.001
-
-
-def begun(strategy: Strategy, members: Sequence[Member]) -> Sites:
-    sites = Sites(strategy, members)
-    sites.do(strategy.begin(0.0))
-    return sites
 
 
 def test_idle_sites_begin_as_soon_as_the_last_placeholder_is_ready() -> None:
