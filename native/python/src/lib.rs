@@ -15,6 +15,7 @@ mod methods;
 mod params;
 mod path;
 mod payload;
+mod pool;
 mod processes;
 mod refused;
 mod team;
@@ -43,6 +44,8 @@ mod _native {
     };
     #[pymodule_export]
     use crate::payload::Payload;
+    #[pymodule_export]
+    use crate::pool::{AttributeSchema, Attributes, PySelector};
     #[pymodule_export]
     use crate::processes::{
         descendants, die_with_parent, enter_folder_alone, start_of, threads_can_have_folders, MemoryGroup,

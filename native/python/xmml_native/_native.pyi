@@ -637,6 +637,59 @@ def filter_outputs(spec: Mapping[str, Any], n: int) -> int:
 def filter_size_ratio(spec: Mapping[str, Any]) -> float:
     """Return the bytes out per byte in of the built-in filter of `spec`, roughly."""
 
+@final
+class AttributeSchema:
+    """The attributes that objects of a datatype have.
+
+    Args:
+        text: declarations with white space between them: `NAME:TYPE`, a range such as `[0..]` behind the type, `!` for
+            what each object must have, `=VALUE` for a default.
+
+    Raises:
+        ValueError: the text is no such declaration; its arguments are what is wrong, the first character of that, and
+            the one behind the last.
+
+    >>> AttributeSchema("step:int[0..]! levtype:enum(sfc,pl,ml)")
+    AttributeSchema('step:int[0..]! levtype:enum(sfc,pl,ml)')
+    """
+
+    def __new__(cls, text: str) -> AttributeSchema: ...
+    def complete(self, attributes: Mapping[str, Any]) -> Attributes:
+        """Return the attributes of an object, checked and with defaults.
+
+        Raises:
+            ValueError: an attribute that does not exist, is not allowed or is missing.
+            TypeError: a value that no attribute can have.
+        """
+
+@final
+class Attributes:
+    """The attributes of one object."""
+
+@final
+class Selector:
+    """A predicate over the attributes of objects.
+
+    Args:
+        text: such as "param in (130, 131) and step % 6 = 0".
+        schema: the attributes.
+        variables: values of `$index`, `$count` and the parameters of the reader.
+
+    Raises:
+        ValueError: the text is no selector of these attributes; its arguments are as those of `AttributeSchema`.
+    """
+
+    def __new__(cls, text: str, schema: AttributeSchema, variables: Mapping[str, Any] = ...) -> Selector: ...
+    def matches(self, object: Attributes) -> bool:
+        """Return whether it chooses an object.
+
+        Raises:
+            ValueError: a result that no type can hold, or a remainder by zero.
+        """
+
+    def can_match(self, schema: AttributeSchema) -> bool:
+        """Return whether there may be an object that it chooses; false is certain."""
+
 class CopyFailure(Exception):
     """An end of a copy cannot go on: "peer failed", "malformed", "no room" or "stopped", and why."""
 

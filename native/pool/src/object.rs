@@ -1,0 +1,77 @@
+//! What is known of an object.
+
+use crate::schema::{Place, SystemAttribute};
+use crate::value::{Operand, Value};
+
+/// What every object has, whoever offers it: the attributes `sys.*`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct System {
+    /// Time of the model \[s\].
+    pub t: f64,
+    /// Time of the model at which the next object comes \[s\]; `None`: this is the last, or nobody knows.
+    pub dt_next: Option<f64>,
+    /// Which object of its port it is, from 0.
+    pub seq: u64,
+    /// The instance that offers it.
+    pub instance: String,
+    /// Which copy of a multiplied instance that is.
+    pub index: Option<u32>,
+    /// The rank that offers it.
+    pub rank: u32,
+    /// The out port.
+    pub port: String,
+    /// Bytes of the payload.
+    pub size: u64,
+    /// Type of the elements.
+    pub kind: String,
+    /// Extents of an array.
+    pub shape: Vec<u64>,
+    /// The node on which it was offered.
+    pub node: String,
+}
+
+impl System {
+    fn operand(&self, attribute: SystemAttribute) -> Option<Operand<'_>> {
+        Some(match attribute {
+            SystemAttribute::T => Operand::Real(self.t),
+            SystemAttribute::DtNext => Operand::Real(self.dt_next?),
+            SystemAttribute::Seq => Operand::Integer(self.seq.into()),
+            SystemAttribute::Instance => Operand::Text(&self.instance),
+            SystemAttribute::Index => Operand::Integer(self.index?.into()),
+            SystemAttribute::Rank => Operand::Integer(self.rank.into()),
+            SystemAttribute::Port => Operand::Text(&self.port),
+            SystemAttribute::Size => Operand::Integer(self.size.into()),
+            SystemAttribute::Type => Operand::Text(&self.kind),
+            SystemAttribute::Node => Operand::Text(&self.node),
+            SystemAttribute::Shape => return None,
+        })
+    }
+}
+
+/// The attributes of an object.
+#[derive(Clone, Copy, Debug)]
+pub struct Described<'a> {
+    /// Those of its schema, in the order of the schema.
+    pub own: &'a [Option<Value>],
+    /// Those that every object has.
+    pub system: &'a System,
+}
+
+impl<'a> Described<'a> {
+    /// The value at a place; `None`: it is absent.
+    pub fn operand(&self, place: Place) -> Option<Operand<'a>> {
+        match place {
+            Place::Own(number) => self.own.get(number)?.as_ref()?.operand(),
+            Place::System(attribute) => self.system.operand(attribute),
+        }
+    }
+
+    /// Whether there is a value at a place.
+    pub fn has(&self, place: Place) -> bool {
+        match place {
+            Place::Own(number) => self.own.get(number).is_some_and(Option::is_some),
+            Place::System(SystemAttribute::Shape) => true,
+            Place::System(attribute) => self.system.operand(attribute).is_some(),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Schemas of attributes, and selectors over them.
+
+use std::collections::BTreeMap;
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
+use xmml_pool::object::{Described, System};
+use xmml_pool::schema::Schema;
+use xmml_pool::selector::Selector;
+use xmml_pool::value::Value;
+use xmml_pool::Mistake;
+
+/// The attributes that objects of a datatype have.
+///
+/// Args:
+///     text: declarations with white space between them: `NAME:TYPE`, a range such as `[0..]` behind the type, `!` for
+///         what each object must have, `=VALUE` for a default.
+///
+/// Raises:
+///     ValueError: the text is no such declaration; its arguments are what is wrong, the first character of that, and
+///         the one behind the last.
+///
+/// >>> AttributeSchema("step:int[0..]! levtype:enum(sfc,pl,ml)")
+/// AttributeSchema('step:int[0..]! levtype:enum(sfc,pl,ml)')
+#[pyclass(frozen, module = "xmml_native._native")]
+pub struct AttributeSchema(Schema);
+
+#[pymethods]
+impl AttributeSchema {
+    #[new]
+    fn new(text: &str) -> PyResult<AttributeSchema> {
+        Schema::parse(text).map(AttributeSchema).map_err(|mistake| raised(text, &mistake))
+    }
+
+    /// Return the attributes of an object, checked and with defaults.
+    ///
+    /// Raises:
+    ///     ValueError: an attribute that does not exist, is not allowed or is missing.
+    ///     TypeError: a value that no attribute can have.
+    fn complete(&self, attributes: BTreeMap<String, Bound<'_, PyAny>>) -> PyResult<Attributes> {
+        let mut set = Vec::with_capacity(attributes.len());
+        for (name, value) in &attributes {
+            set.push((name.as_str(), taken(name, value)?));
+        }
+        self.0.complete(set).map(Attributes).map_err(PyValueError::new_err)
+    }
+
+    fn __repr__(&self) -> String {
+        let declarations: Vec<String> = self.0.attributes().iter().map(ToString::to_string).collect();
+        format!("AttributeSchema('{}')", declarations.join(" "))
+    }
+}
+
+/// The attributes of one object.
+#[pyclass(frozen, module = "xmml_native._native")]
+pub struct Attributes(Vec<Option<Value>>);
+
+/// A predicate over the attributes of objects.
+///
+/// Args:
+///     text: such as "param in (130, 131) and step % 6 = 0".
+///     schema: the attributes.
+///     variables: values of `$index`, `$count` and the parameters of the reader.
+///
+/// Raises:
+///     ValueError: the text is no selector of these attributes; its arguments are as those of `AttributeSchema`.
+#[pyclass(frozen, module = "xmml_native._native", name = "Selector")]
+pub struct PySelector(Selector);
+
+#[pymethods]
+impl PySelector {
+    #[new]
+    #[pyo3(signature = (text, schema, variables = BTreeMap::new()))]
+    fn new(
+        text: &str,
+        schema: &AttributeSchema,
+        variables: BTreeMap<String, Bound<'_, PyAny>>,
+    ) -> PyResult<PySelector> {
+        let mut known = BTreeMap::new();
+        for (name, value) in &variables {
+            known.insert(name.as_str(), taken(name, value)?);
+        }
+        let compiled = Selector::compile(text, &schema.0, |name| known.get(name).cloned());
+        compiled.map(PySelector).map_err(|mistake| raised(text, &mistake))
+    }
+
+    /// Return whether it chooses an object.
+    ///
+    /// Raises:
+    ///     ValueError: a result that no type can hold, or a remainder by zero.
+    fn matches(&self, object: &Attributes) -> PyResult<bool> {
+        let system = System::default();
+        let described = Described { own: &object.0, system: &system };
+        self.0.matches(&described).map_err(|undefined| PyValueError::new_err(undefined.problem))
+    }
+
+    /// Return whether there may be an object that it chooses; false is certain.
+    fn can_match(&self, schema: &AttributeSchema) -> bool {
+        self.0.can_match(&schema.0)
+    }
+}
+
+/// A `ValueError` with the mistake and the characters where it stands.
+fn raised(text: &str, mistake: &Mistake) -> PyErr {
+    let character = |byte: usize| text[..byte].chars().count();
+    PyValueError::new_err((mistake.problem.clone(), character(mistake.at.start), character(mistake.at.end)))
+}
+
+/// A value of Python as one of an attribute.
+fn taken(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
+    if let Ok(value) = value.cast::<PyBool>() {
+        return Ok(Value::Bool(value.is_true()));
+    }
+    if let Ok(text) = value.cast::<PyString>() {
+        return Ok(Value::Text(text.to_str()?.into()));
+    }
+    if let Ok(bytes) = value.cast::<PyBytes>() {
+        return Ok(Value::Bytes(bytes.as_bytes().into()));
+    }
+    if let Ok(number) = value.cast::<PyFloat>() {
+        return Ok(Value::Real(number.value()));
+    }
+    match (value.extract(), value.extract()) {
+        (Ok(number), _) => return Ok(Value::Int(number)),
+        (_, Ok(number)) => return Ok(Value::Uint(number)),
+        _ if value.is_instance_of::<PyInt>() => {
+            return Err(PyValueError::new_err(format!("{name} = {value} is larger than any int or uint")));
+        }
+        _ => {}
+    }
+    if let Ok(number) = value.extract() {
+        return Ok(Value::Real(number));
+    }
+    if let Ok(numbers) = value.extract::<Vec<i64>>() {
+        return Ok(Value::Ints(numbers.into()));
+    }
+    if let Ok(numbers) = value.extract::<Vec<f64>>() {
+        return Ok(Value::Reals(numbers.into()));
+    }
+    let kind = value.get_type().name()?;
+    Err(PyTypeError::new_err(format!("{name}: an attribute cannot be a {kind}")))
+}
