@@ -38,6 +38,11 @@ pub fn seeds() -> Vec<Vec<u8>> {
     }
     seeds.extend(path_seeds());
     seeds.push(link_seed());
+    seeds.push(
+        b"step:int[0..]=12 number:int[1..50] level:real[0..1e3]=0.5 kind:enum(sfc,pl)='pl' date:time name:str='a b' l:int[]\n\
+          not (step % 6 = $index or level >= 1.5 and has(l)) and kind in ('pl', 'sfc') or step in 0..24 step 6 and name like '*?'"
+            .to_vec(),
+    );
     seeds.extend(copy_seeds());
     let numbers: Vec<f64> = (0..500).map(|at| f64::from(at % 40) / 3.0).collect();
     let array = Array::from_slice(&[20, 25], &numbers).unwrap();

@@ -22,6 +22,10 @@ use xmml_core::spec::FilterSpec;
 use xmml_path::frame::{Lane, PathFrame};
 use xmml_path::inbox::Place;
 use xmml_path::session::{Bounds, Session};
+use xmml_pool::object::{Described, System};
+use xmml_pool::schema::Schema;
+use xmml_pool::selector::Selector;
+use xmml_pool::value::Value;
 use xmml_transfer::message::{self, ToSource, ToTarget};
 use xmml_wire::buffer::{Buffer, BufferPool};
 use xmml_wire::data::Data;
@@ -55,6 +59,7 @@ pub const TARGETS: &[Target] = &[
     ("lz4", lz4),
     ("zlib", zlib),
     ("precision", precision),
+    ("selectors", selectors),
 ];
 
 /// Frames in two pieces: the first byte says where they are cut. What they are does not depend on that.
@@ -229,6 +234,24 @@ pub fn zlib(bytes: &[u8]) {
 pub fn precision(bytes: &[u8]) {
     if let Ok(data) = from_bytes(&Buffer::copy_of(bytes)) {
         let _ = Restore::default().restore(data);
+    }
+}
+
+/// A line of attributes, and a selector of objects that have them.
+pub fn selectors(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let (attributes, selector) = text.split_once('\n').unwrap_or((&text, "true"));
+    let Ok(schema) = Schema::parse(attributes) else { return };
+    let shown: Vec<String> = schema.attributes().iter().map(ToString::to_string).collect();
+    assert_eq!(Schema::parse(&shown.join(" ")).expect("it was one"), schema);
+    let variable = |name: &str| (name == "index").then_some(Value::Int(2));
+    match Selector::compile(selector, &schema, variable) {
+        Ok(selector) => {
+            let own: Vec<Option<Value>> = schema.attributes().iter().map(|each| each.default.clone()).collect();
+            let chosen = selector.matches(&Described { own: &own, system: &System::default() });
+            assert!(chosen != Ok(true) || selector.can_match(&schema));
+        }
+        Err(mistake) => assert!(selector.get(mistake.at).is_some(), "a mistake lies within the text"),
     }
 }
 
