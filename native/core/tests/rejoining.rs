@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 
 use support::by_hand::Client;
 use support::proxy::{Fate, Proxy, Random};
-use support::{receive, send, Model, Run, LIMIT, SECRET};
+use support::{receive, send, write_secret, Model, Run, LIMIT, SECRET};
 use xmml_core::control::{Again, ToCoordinator, ToInstance};
 use xmml_core::coordinator::{CoordinatorAddress, Event};
 use xmml_core::instance::{Instance, JoinOptions};
+use xmml_wire::error::Result;
 use xmml_wire::handshake::Role;
 
 /// Nobody is away for so long, however busy the machine is.
@@ -41,10 +42,14 @@ fn by_tcp(run: &Run) -> CoordinatorAddress {
 
 /// Joins as an instance that reaches the coordinator through the proxy only.
 fn join_through(proxy: &Proxy, run: &Run, name: &str) -> Instance {
+    try_join_through(proxy, run, name).unwrap()
+}
+
+fn try_join_through(proxy: &Proxy, run: &Run, name: &str) -> Result<Instance> {
     let direct = by_tcp(run);
     proxy.lead_to(&direct.address);
     let behind = CoordinatorAddress { address: proxy.address.clone(), ..direct };
-    Instance::join(JoinOptions { coordinator: Some(behind.to_string()), ..run.options(name) }).unwrap()
+    Instance::join(JoinOptions { coordinator: Some(behind.to_string()), ..run.options(name) })
 }
 
 /// A coordinator is nowhere any more, for those behind the proxy.
@@ -145,6 +150,58 @@ fn an_instance_that_is_not_answered_in_time_tries_again_until_it_is() {
     assert!(proxy.connections.load(Ordering::Relaxed) > 1, "the first connection carries nothing");
     a.reuse().unwrap();
     a.leave().unwrap();
+}
+
+/// A bit in the nonce of the first frame of either end: behind its head, and the versions.
+const IN_NONCE: u64 = 8 * 40;
+/// One of the kind of that frame, and one of the lowest version that is spoken.
+const IN_KIND: u64 = 8 * 8;
+const IN_VERSIONS: u64 = 8 * 24 + 1;
+
+#[test]
+fn an_instance_whose_handshake_was_changed_on_its_way_joins_over_another_connection_and_people_are_told() {
+    for bit in [IN_NONCE, IN_KIND, IN_VERSIONS] {
+        for is_answer in [false, true] {
+            let proxy = Proxy::new(move |number, _| {
+                let bit = (number == 0).then_some(bit);
+                let [flip, flip_answer] = if is_answer { [None, bit] } else { [bit, None] };
+                Fate { flip, flip_answer, ..Fate::default() }
+            });
+            let run = run_of(Model::new().submodel("a", "", 1), LONG_S);
+            let a = join_through(&proxy, &run, "a");
+            assert_eq!(proxy.strikes.load(Ordering::Relaxed), 1);
+            run.event("people are told", |event| {
+                matches!(event, Event::Warning { instance, text } if instance == "a"
+                    && text.starts_with("the coordinator: tcp:") && text.ends_with("; joined over a new connection"))
+            });
+            a.reuse().unwrap();
+            a.leave().unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_instance_each_of_whose_handshakes_was_changed_on_its_way_fails_and_says_why() {
+    let proxy = Proxy::new(|_, _| Fate { flip_answer: Some(IN_NONCE), ..Fate::default() });
+    let run = run_of(Model::new().submodel("a", "", 1), LONG_S);
+    let error = try_join_through(&proxy, &run, "a").err().unwrap().to_string();
+    assert!(error.contains("a cannot join the run (tried 8 times in"), "{error}");
+    assert!(error.contains("its proof is wrong") && error.contains("was changed on its way"), "{error}");
+    assert_eq!(proxy.connections.load(Ordering::Relaxed), 8);
+}
+
+/// By a socket of the same host nobody can have changed anything.
+#[test]
+fn an_instance_with_the_secret_of_another_run_tries_once_where_nobody_is_on_the_way() {
+    let run = Run::listening(Model::new().submodel("a", "", 1), Some("127.0.0.1:0"));
+    let secret_file = std::env::temp_dir().join(format!("xmml-test-stranger-{}", std::process::id()));
+    write_secret(&secret_file, &[8; 32]);
+    for (method, tried) in [("unix", "tried once in"), ("tcp", "tried 8 times in")] {
+        let stranger = JoinOptions { secret_file: Some(secret_file.clone()), ..run.options_by(method, "a") };
+        let error = Instance::join(stranger).err().unwrap().to_string();
+        assert!(error.contains(tried) && error.contains("it does not know the secret of this run"), "{error}");
+    }
+    std::fs::remove_file(secret_file).unwrap();
 }
 
 /// Each pause is at least half as long as planned, and the planned ones double from 10 ms on.

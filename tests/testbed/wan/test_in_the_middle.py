@@ -54,6 +54,13 @@ ON_RECORDS = {
     "reordered": attacker.reordered,
 }
 CLOSED = {"truncated": attacker.truncated, "ended": attacker.ended}
+#: What is done to the handshake.
+ON_HANDSHAKE = {
+    "unprotected": Attacks(attacker.unprotected, attacker.unprotected),
+    "strippedhello": Attacks(dialler=attacker.unprotected),
+    "strippedchallenge": Attacks(listener=attacker.unprotected),
+    "otherkeys": Attacks(attacker.other_keys, attacker.other_keys),
+}
 
 
 def exchanged() -> dict[str, Attacks]:
@@ -263,10 +270,7 @@ def model(receivers: Sequence[str], protect: str) -> str:
 
 ONCE = {
     **{name: Attacks(attack) for name, attack in {**ON_RECORDS, **CLOSED}.items()},
-    "unprotected": Attacks(attacker.unprotected, attacker.unprotected),
-    "strippedhello": Attacks(dialler=attacker.unprotected),
-    "strippedchallenge": Attacks(listener=attacker.unprotected),
-    "otherkeys": Attacks(attacker.other_keys, attacker.other_keys),
+    **ON_HANDSHAKE,
 }
 
 
@@ -390,7 +394,8 @@ CONTROL_ONCE = {
     f"{name}{side}": attacks
     for name, attack in {**ON_RECORDS, **CLOSED}.items()
     for side, attacks in on_control(attack).items()
-} | {"sender": Attacks(listener=partial(attacker.rewritten, struck=1))}
+}
+CONTROL_ONCE |= ON_HANDSHAKE | {"sender": Attacks(listener=partial(attacker.rewritten, struck=1))}
 
 
 @pytest.fixture(scope="module")
@@ -411,10 +416,18 @@ def test_what_instance_and_coordinator_say_is_said_again_if_it_is_tampered_with(
     assert control_attacked_once.output(name) == RIGHT
 
 
-@pytest.mark.parametrize("name", [f"{name}said" for name in ON_RECORDS])
+@pytest.mark.parametrize("name", [*(f"{name}said" for name in ON_RECORDS), "rewrittenheard"])
 def test_people_are_told_where_that_is_done(control_attacked_once: Ended, name: str) -> None:
-    """Not where a welcome is tampered with: the instance asks for it again, before it can tell anybody."""
     assert any(NOT_WHAT_WAS_SENT in warning for warning in control_attacked_once.warnings(name))
+
+
+@pytest.mark.parametrize("name", ON_HANDSHAKE)
+def test_people_are_told_of_an_instance_that_joins_though_its_handshake_was_changed(
+    control_attacked_once: Ended, name: str
+) -> None:
+    (warning,) = control_attacked_once.warnings(name)
+    assert NO_PROOF in warning or IN_CLEAR in warning
+    assert warning.endswith("; joined over a new connection")
 
 
 NEVER_LET_THROUGH = {

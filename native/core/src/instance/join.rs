@@ -25,7 +25,7 @@ use crate::runtime::io_thread::doors;
 use crate::runtime::io_thread::rejoining::{control_connection, Rejoining};
 use crate::runtime::io_thread::{self, Commands, Door};
 use crate::runtime::state::State;
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, FAULTS_IN_A_ROW};
 use crate::spec::{Direction, InstanceSpec};
 
 use super::ports::Ports;
@@ -63,7 +63,8 @@ pub fn join(options: &JoinOptions) -> Result<Joined> {
 
     let addresses: Vec<CoordinatorAddress> =
         addresses.split(',').map(str::trim).filter(|text| !text.is_empty()).map(str::parse).collect::<Result<_>>()?;
-    let (entered, control, run) = enter(&name, &addresses, &secret, options.language)?;
+    let mut doubts = Doubts::default();
+    let (entered, control, run) = enter(&name, &addresses, &secret, options.language, &mut doubts)?;
     let Entered { spec, again, early } = entered;
     let until = Instant::now() + JOIN_LIMIT;
     let is_kept = again.is_some();
@@ -92,6 +93,10 @@ pub fn join(options: &JoinOptions) -> Result<Joined> {
         }
     }
     io_thread::start(&runtime, watch, doors, early, rejoining)?;
+    for doubt in doubts.0 {
+        runtime
+            .tell(&ToCoordinator::Warning { text: format!("the coordinator: {doubt}; joined over a new connection") });
+    }
     Ok(Joined { spec, ports, runtime })
 }
 
@@ -118,10 +123,25 @@ fn read_secret(path: &Path) -> Result<Vec<u8>> {
 enum NoConnection {
     /// It was reached, and does not want this instance; or nothing will ever lead there.
     Refused(String),
+    /// What came does not prove that the coordinator of this run has sent it. Another run has another secret; or somebody on the way has
+    /// changed what the two ends said, and another connection may be better. Nothing tells one from the other.
+    Unproven(String),
     /// It may be reached a moment later.
     NotNow(String),
     /// It was reached and does not answer in time: it is there, and has much to do.
     NoAnswer,
+}
+
+/// Why answers were not taken for the coordinator's, each reason once. People are told of them if the instance joins nevertheless.
+#[derive(Default)]
+struct Doubts(Vec<String>);
+
+impl Doubts {
+    fn add(&mut self, doubt: String) {
+        if !self.0.contains(&doubt) {
+            self.0.push(doubt);
+        }
+    }
 }
 
 /// What an instance is told when it is let in.
@@ -138,6 +158,8 @@ enum NotEntered {
     Refused(Error),
     /// The connection broke.
     Broken(Error),
+    /// What came was changed on its way, as this says.
+    Changed(String),
 }
 
 impl From<Error> for NotEntered {
@@ -152,10 +174,11 @@ fn enter(
     addresses: &[CoordinatorAddress],
     secret: &[u8],
     language: &str,
+    doubts: &mut Doubts,
 ) -> Result<(Entered, Arc<Connection>, String)> {
     let mut attempts = Backoff::new(CONNECT_LIMIT);
     loop {
-        let (control, run) = connect(name, addresses, secret)?;
+        let (control, run) = connect(name, addresses, secret, doubts)?;
         let until = Instant::now() + JOIN_LIMIT;
         let host = methods::Place::here().host;
         let version = env!("CARGO_PKG_VERSION").to_owned();
@@ -167,6 +190,10 @@ fn enter(
             Ok(entered) => return Ok((entered, control, run)),
             Err(NotEntered::Refused(error)) => return Err(error),
             Err(NotEntered::Broken(error)) => error,
+            Err(NotEntered::Changed(problem)) => {
+                doubts.add(problem.clone());
+                Error::Protocol { peer: "the coordinator".into(), problem }
+            }
         };
         control.close();
         let again = attempts.failed(Instant::now()).filter(|again| *again < until);
@@ -175,18 +202,32 @@ fn enter(
     }
 }
 
-/// Tries the addresses of the coordinator in order, again and again for a while.
-fn connect(name: &str, addresses: &[CoordinatorAddress], secret: &[u8]) -> Result<(Arc<Connection>, String)> {
+/// Tries the addresses of the coordinator in order, again and again for a while; where all that comes is unproven, for about a second. So
+/// who has the secret of another run need not wait.
+fn connect(
+    name: &str,
+    addresses: &[CoordinatorAddress],
+    secret: &[u8],
+    doubts: &mut Doubts,
+) -> Result<(Arc<Connection>, String)> {
     let mut attempts = Backoff::new(CONNECT_LIMIT);
     attempts.begin(Instant::now());
+    let mut unproven = 0;
     loop {
         let mut problems = Vec::new();
         let mut is_hopeless = true;
         let mut is_there = false;
+        let mut is_unproven = false;
         for address in addresses {
             match connect_to(name, address, secret) {
                 Ok(connection) => return Ok((connection, address.run.clone())),
                 Err(NoConnection::Refused(problem)) => problems.push(format!("{address}: {problem}")),
+                Err(NoConnection::Unproven(problem)) => {
+                    is_unproven = true;
+                    let problem = format!("{address}: {problem}");
+                    doubts.add(problem.clone());
+                    problems.push(problem);
+                }
                 Err(NoConnection::NotNow(problem)) => {
                     is_hopeless = false;
                     problems.push(format!("{address}: {problem}"));
@@ -197,6 +238,8 @@ fn connect(name: &str, addresses: &[CoordinatorAddress], secret: &[u8]) -> Resul
                 }
             }
         }
+        unproven += u32::from(is_unproven);
+        is_hopeless &= !is_unproven || unproven >= FAULTS_IN_A_ROW;
         if is_there {
             attempts.extend(limit_from_environment("XMML_ANSWER_LIMIT_S", ANSWER_LIMIT));
         }
@@ -246,7 +289,11 @@ fn connect_to(
             (_, Progress::Done { stream, rest, .. }) => {
                 return control_connection(method.name(), stream, &rest).map_err(NoConnection::Refused);
             }
-            (_, Progress::Refused { reason, by_us: true }) => return Err(NoConnection::Refused(reason)),
+            // Nobody is on the way of what cannot break.
+            (_, Progress::Refused { reason, by_us: true }) => match method.can_break() {
+                true => return Err(NoConnection::Unproven(reason)),
+                false => return Err(NoConnection::Refused(reason)),
+            },
             // It gave this connection up among many; one that is closed at once leads nowhere.
             (_, Progress::Refused { by_us: false, .. }) if began.elapsed() > CLOSED_AT_ONCE => {
                 return Err(NoConnection::NoAnswer);
@@ -283,13 +330,12 @@ fn await_welcome(control: &Connection, until: Instant) -> std::result::Result<En
             Some(_) => return Err(not_a_coordinator().into()),
             None => {}
         }
-        let problem = match looked {
-            Looked::Closed(reason) => Some(reason),
-            Looked::Fault(error) => Some(error.to_string()),
-            _ => None,
-        };
-        if let Some(problem) = problem {
-            return Err(NotEntered::Broken(Error::Protocol { peer: "the coordinator".into(), problem }));
+        match looked {
+            Looked::Closed(problem) => {
+                return Err(NotEntered::Broken(Error::Protocol { peer: "the coordinator".into(), problem }));
+            }
+            Looked::Fault(fault) => return Err(NotEntered::Changed(fault.to_string())),
+            _ => {}
         }
         let polled = poll_readable(&[control.fd()], Some(until))
             .map_err(|error| Error::io("wait for the coordinator", &error))?;

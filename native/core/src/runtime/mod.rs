@@ -54,7 +54,7 @@ use self::waiters::Flag;
 pub const COORDINATOR_GRACE: Duration = Duration::from_secs(30);
 
 /// So many connections with a peer in a row may end with something that cannot be taken in, without a message between.
-const FAULTS_IN_A_ROW: u32 = 8;
+pub const FAULTS_IN_A_ROW: u32 = 8;
 
 /// Asked in the middle of long waits; true ends them.
 pub type InterruptCheck = Arc<dyn Fn() -> bool + Send + Sync>;

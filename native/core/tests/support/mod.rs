@@ -102,11 +102,16 @@ impl Run {
 
     /// Joins as an instance that knows no other way to the coordinator than by this method.
     pub fn join_by(&self, method: &str, name: &str) -> Instance {
+        Instance::join(self.options_by(method, name)).unwrap()
+    }
+
+    /// Those of an instance that knows no other way to the coordinator than by this method.
+    pub fn options_by(&self, method: &str, name: &str) -> JoinOptions {
         let addresses = self.coordinator.addresses();
         let is_by = |address: &&String| address.split(':').next() == Some(method);
         let by: Vec<&str> = addresses.iter().filter(is_by).map(String::as_str).collect();
         assert!(!by.is_empty(), "the coordinator is at {addresses:?} only");
-        Instance::join(JoinOptions { coordinator: Some(by.join(",")), ..self.options(name) }).unwrap()
+        JoinOptions { coordinator: Some(by.join(",")), ..self.options(name) }
     }
 
     pub fn try_join(&self, name: &str) -> xmml_wire::error::Result<Instance> {

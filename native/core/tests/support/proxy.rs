@@ -25,6 +25,8 @@ pub struct Fate {
     pub half_close_after: Option<u64>,
     /// This bit, counted from the first byte of the dialler, arrives changed.
     pub flip: Option<u64>,
+    /// This bit, counted from the first byte of the listener, arrives changed.
+    pub flip_answer: Option<u64>,
 }
 
 /// A small generator; the same numbers in every run of a test.
@@ -174,7 +176,7 @@ impl Direction {
                 *passed
             };
             let crosses = |after: Option<u64>| after.is_some_and(|after| end > after);
-            if let Some(bit) = self.fate.flip.filter(|_| self.is_dialler) {
+            if let Some(bit) = if self.is_dialler { self.fate.flip } else { self.fate.flip_answer } {
                 if (own..own + count as u64).contains(&(bit / 8)) {
                     bytes[(bit / 8 - own) as usize] ^= 1 << (bit % 8);
                     self.strikes.fetch_add(1, Ordering::Relaxed);
