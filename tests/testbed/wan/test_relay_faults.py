@@ -32,7 +32,7 @@ from relayed import (
 from timers import CONNECT_LIMIT_S, Record, check_soon
 from waiting import wait_until
 from wan import Link, Wan, why_not
-from wan.soak import LONG
+from wan.soak import LONG, long_form
 
 pytestmark = [
     pytest.mark.skipif(why_not() is not None, reason=str(why_not())),
@@ -45,6 +45,9 @@ RATE_BIT_S = 200e6
 FAULT_S = 30.0
 #: Goals on a quiet machine. A relay that was killed stands again, a link was cut, a receiver stopped.
 RECOVERY_S = 5.0
+#: The longest time until fresh messages come everywhere, where relays are killed in a row.
+RECOVERY_IN_A_ROW_S = 2.0
+KILLS_IN_A_ROW = 24
 #: Packets were lost, or a stream of the link was stalled and what it had taken went by the others.
 RESENT_S = 3.0
 #: How long receivers are stopped. The coordinator takes an instance that is silent for much longer for lost.
@@ -111,6 +114,25 @@ def test_relays_that_are_killed_and_started_again_lose_nothing(
     record_property("bytes", sum(each.bytes for each in counted))
     check_soon(record_property, "recovery_s", statistics.median(recoveries), timer_s=CONNECT_LIMIT_S, goal_s=RECOVERY_S)
     check_soon(record_property, "recovery_most_s", max(recoveries), timer_s=CONNECT_LIMIT_S, goal_s=CONNECT_LIMIT_S)
+
+
+@long_form("from one kill to the next it is nine to ten seconds")
+def test_relays_that_are_killed_in_a_row_hold_conduits_up_for_less_than_two_seconds_each(
+    chain: Chain, record_property: Record
+) -> None:
+    flows = chain.both_ways()
+    recoveries = []
+    with memory_bounded(chain, record_property):
+        for number in range(KILLS_IN_A_ROW):
+            time.sleep(9.0 + number % 3 / 2)
+            relay = chain.relay("bac"[number % 3])
+            relay.kill()
+            relay.start()
+            recoveries.append(slowest_s(flows))
+    counted = [flow.counted() for flow in flows]
+    record_property("faults", len(recoveries))
+    record_property("messages", sum(each.messages for each in counted))
+    check_soon(record_property, "recovery_most_s", max(recoveries), timer_s=CONNECT_LIMIT_S, goal_s=RECOVERY_IN_A_ROW_S)
 
 
 def test_a_link_that_is_cut_costs_time_and_nothing_else(chain: Chain, record_property: Record) -> None:

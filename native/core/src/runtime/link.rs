@@ -57,7 +57,7 @@ pub enum Status {
 }
 
 /// An address to try.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// By this method.
     pub method: &'static str,
@@ -259,9 +259,15 @@ impl Link {
         names
     }
 
-    /// Whether there are addresses that have not been tried.
-    pub fn has_candidates(&self) -> bool {
-        !self.candidates.is_empty()
+    /// How long an address of this method may take to answer before the next one is tried beside it; `None`: all were tried. Where the
+    /// receiver has only answered by another method so far, that is not made to wait.
+    pub fn patience_with(&self, method: &str) -> Option<Duration> {
+        let has_answered = |method: &str| self.answered.contains(&method);
+        let is_better_known = |candidate: &Candidate| !has_answered(method) && has_answered(candidate.method);
+        match self.candidates.iter().any(is_better_known) {
+            true => Some(Duration::ZERO),
+            false => (!self.candidates.is_empty()).then_some(PATIENCE),
+        }
     }
 
     /// The next address to try; `None`: all were tried.
@@ -273,6 +279,24 @@ impl Link {
     pub fn refuse(&mut self, method: &str, reason: String) {
         self.refused.retain(|refusal| refusal.method != method);
         self.refused.push(Refusal { method: method.to_owned(), reason });
+    }
+
+    /// All addresses were tried, and of these, `pending`, it is not known yet whether they lead there: when to try the others again beside
+    /// them; `None`: there is no other, or there was time enough. (One that is silent may be so until its handshake has timed out; a relay
+    /// that has refused may be back long before.)
+    pub fn retry_beside(&mut self, pending: &[Candidate], here: &Place) -> Option<Instant> {
+        if self.conduits.is_empty() || self.is_given_up {
+            return None;
+        }
+        let refused = std::mem::take(&mut self.refused);
+        self.begin(here);
+        self.refused = refused;
+        self.candidates.retain(|candidate| !pending.contains(candidate));
+        let again = (!self.candidates.is_empty()).then(|| self.attempts.failed(Instant::now())).flatten();
+        if again.is_none() {
+            self.candidates.clear();
+        }
+        again
     }
 
     /// All addresses were tried in vain: when to try again; `None`: never, it is unreachable.
@@ -477,6 +501,52 @@ mod tests {
             assert_eq!(order(&found), expected, "{place:?}");
             assert_eq!(found.len() + refused.len(), 4, "each is tried or refused with a reason");
         }
+    }
+
+    /// A link with a conduit to a receiver in another network, with two addresses, both of which are tried.
+    fn tried() -> (Link, [Candidate; 2], Place) {
+        let here = Place::here();
+        let place = Place { network: "net:[1]".into(), ..here.clone() };
+        let addresses = ["192.0.2.1:1", "192.0.2.2:1"].map(str::to_owned).to_vec();
+        let entries = vec![Descriptor { method: "tcp".into(), addresses }];
+        let mut link = Link::new("far".into(), vec![], None, Protection::BeyondHost);
+        link.conduits.push(0);
+        link.learn(&Table { place, entries }, &here);
+        let both = [link.next_candidate().unwrap(), link.next_candidate().unwrap()];
+        (link, both, here)
+    }
+
+    #[test]
+    fn an_address_that_has_refused_is_tried_again_while_another_has_not_answered() {
+        let (mut link, [silent, refused], here) = tried();
+        let now = Instant::now();
+        let again = link.retry_beside(std::slice::from_ref(&silent), &here).unwrap();
+        assert!(again - now < Duration::from_secs(1), "long before the other one times out");
+        assert_eq!(link.next_candidate(), Some(refused));
+        assert_eq!(link.next_candidate(), None);
+    }
+
+    #[test]
+    fn an_address_that_has_not_answered_yet_is_not_tried_beside_itself() {
+        let (mut link, both, here) = tried();
+        assert_eq!(link.retry_beside(&both, &here), None);
+        assert_eq!(link.next_candidate(), None);
+        assert!(matches!(link.status, Status::Connecting), "one of them may answer");
+    }
+
+    #[test]
+    fn a_method_by_which_the_receiver_has_answered_does_not_wait_for_one_by_which_it_never_has() {
+        let here = Place::here();
+        let mut link = Link::new("near".into(), vec![], None, Protection::BeyondHost);
+        link.learn(&table(&here), &here);
+        let first = link.next_candidate().unwrap();
+        for (answered, patience) in [(vec![], PATIENCE), (vec!["tcp"], Duration::ZERO), (vec!["unix", "tcp"], PATIENCE)]
+        {
+            link.answered = answered;
+            assert_eq!(link.patience_with(first.method), Some(patience), "{:?}", link.answered);
+        }
+        let last = link.next_candidate().unwrap();
+        assert_eq!(link.patience_with(last.method), None);
     }
 
     #[test]

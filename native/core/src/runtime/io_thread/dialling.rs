@@ -1,4 +1,4 @@
-//! Links to receivers: the addresses of a receiver are tried in order until one leads there.
+//! Links to receivers: the addresses of a receiver are tried in order, and again, until one leads there.
 
 use std::time::Instant;
 
@@ -10,10 +10,10 @@ use xmml_wire::methods::{self, Stream, TrafficKind};
 use xmml_wire::wakeup::Interest;
 
 use crate::control::ToCoordinator;
-use crate::runtime::link::{Link, Status, PATIENCE};
+use crate::runtime::link::{Candidate, Link, Status};
 use crate::runtime::Locked;
 
-use super::{IoThread, Purpose, Timer};
+use super::{Handshake, IoThread, Purpose, Timer};
 
 impl IoThread {
     pub(super) fn dial(&mut self, link: usize) {
@@ -22,17 +22,24 @@ impl IoThread {
             if !matches!(state.connections.links[link].status, Status::Connecting) {
                 return;
             }
-            if let Some(later) = state.connections.links[link].not_before.take().filter(|when| *when > Instant::now()) {
-                self.timers.push((later, Timer::Dial(link)));
-                return;
+            if let Some(later) = state.connections.links[link].not_before.filter(|when| *when > Instant::now()) {
+                drop(state);
+                return self.dial_later(link, later);
             }
             let Some(candidate) = state.connections.links[link].next_candidate() else {
-                if self.is_dialling(link) {
-                    return; // an address that was tried before may still answer
-                }
-                match state.connections.links[link].exhausted(&self.runtime.here) {
-                    Some(again) => self.timers.push((again, Timer::Dial(link))),
-                    None => self.unreachable(state, link),
+                let pending = self.dialled(link);
+                let own = &mut state.connections.links[link];
+                let again = match pending[..] {
+                    [] => own.exhausted(&self.runtime.here),
+                    _ => own.retry_beside(&pending, &self.runtime.here),
+                };
+                match again {
+                    Some(again) => {
+                        drop(state);
+                        self.dial_later(link, again);
+                    }
+                    None if pending.is_empty() => self.unreachable(state, link),
+                    None => {} // one of those that were tried before may still answer
                 }
                 return;
             };
@@ -50,17 +57,24 @@ impl IoThread {
             });
             match dialled {
                 Ok(authentication) => {
-                    let purpose = Purpose::Link { link, method: candidate.method };
-                    let others = self.runtime.state().connections.links[link].has_candidates();
-                    if others {
-                        self.timers.push((Instant::now() + PATIENCE, Timer::Dial(link)));
+                    let patience = self.runtime.state().connections.links[link].patience_with(candidate.method);
+                    if let Some(patience) = patience {
+                        self.dial_later(link, Instant::now() + patience);
                     }
-                    self.begin_handshake(authentication, purpose);
+                    self.begin_handshake(authentication, Purpose::Link { link, candidate });
                     return;
                 }
                 Err(reason) => self.runtime.state().connections.links[link].refuse(candidate.method, reason),
             }
         }
+    }
+
+    /// Has a link dial its next address then, unless it does so before.
+    fn dial_later(&mut self, link: usize, when: Instant) {
+        let timer = Timer::Dial(link);
+        let planned = self.timers.iter().find(|(_, other)| *other == timer).map(|(planned, _)| *planned);
+        self.timers.retain(|(_, other)| *other != timer);
+        self.timers.push((planned.map_or(when, |planned| planned.min(when)), timer));
     }
 
     /// A link may have gone over to a slower method: has it look later whether it can go back.
@@ -86,11 +100,13 @@ impl IoThread {
         }
     }
 
-    /// Whether an address of a link has been dialled and has not answered yet.
-    fn is_dialling(&self, link: usize) -> bool {
-        self.handshakes
-            .values()
-            .any(|shake| matches!(shake.purpose, Purpose::Link { link: other, .. } if other == link))
+    /// The addresses of a link that have been dialled and have not answered yet.
+    fn dialled(&self, link: usize) -> Vec<Candidate> {
+        let of_link = |shake: &Handshake| match &shake.purpose {
+            Purpose::Link { link: other, candidate } if *other == link => Some(candidate.clone()),
+            _ => None,
+        };
+        self.handshakes.values().filter_map(of_link).collect()
     }
 
     pub(super) fn unreachable(&self, mut state: Locked<'_>, link: usize) {
@@ -107,15 +123,16 @@ impl IoThread {
         &mut self,
         token: u64,
         link: usize,
-        method: &'static str,
+        candidate: Candidate,
         stream: Box<dyn Stream>,
         rest: &[u8],
     ) {
+        let method = candidate.method;
         let can_break = methods::by_name(method).is_some_and(|method| method.can_break());
         let peer = self.runtime.state().connections.links[link].peer.clone();
         if let Err(error) = stream.established(&self.runtime.memory.arena) {
             stream.shut();
-            self.handshake_failed(&Purpose::Link { link, method }, &peer, explained(&error), true);
+            self.handshake_failed(&Purpose::Link { link, candidate }, &peer, explained(&error), true);
             return;
         }
         let connection = self.runtime.connection(token, method, can_break, peer, stream);

@@ -26,6 +26,7 @@ use xmml_wire::wakeup::{Interest, Ready};
 
 use crate::control::ToCoordinator;
 
+use super::link::Candidate;
 use super::{Read, Runtime};
 
 pub use process::Commands;
@@ -73,7 +74,7 @@ enum Purpose {
     /// A peer that was accepted.
     Accepted { method: &'static str },
     /// A connection of this link.
-    Link { link: usize, method: &'static str },
+    Link { link: usize, candidate: Candidate },
     /// Another connection to the coordinator.
     Coordinator { method: &'static str },
 }

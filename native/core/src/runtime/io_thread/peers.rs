@@ -137,7 +137,7 @@ impl IoThread {
                 self.entrants.leave(token);
                 match purpose {
                     Purpose::Accepted { method } => self.admit(token, method, established.peer, stream, &rest),
-                    Purpose::Link { link, method } => self.link_up(token, link, method, stream, &rest),
+                    Purpose::Link { link, candidate } => self.link_up(token, link, candidate, stream, &rest),
                     Purpose::Coordinator { method } => self.reached_coordinator(method, stream, &rest),
                 }
             }
@@ -160,8 +160,8 @@ impl IoThread {
         match purpose {
             Purpose::Accepted { .. } if by_us => self.refuse(peer, reason),
             Purpose::Accepted { .. } => {}
-            Purpose::Link { link, method } => {
-                self.runtime.state().connections.links[*link].refuse(method, reason);
+            Purpose::Link { link, candidate } => {
+                self.runtime.state().connections.links[*link].refuse(candidate.method, reason);
                 self.dial(*link);
             }
             Purpose::Coordinator { .. } => self.not_reached(reason),
