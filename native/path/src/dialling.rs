@@ -20,8 +20,8 @@ use crate::identity::Identity;
 /// How long after a failure a stream is tried again; doubled with each failure.
 const RETRY: Duration = Duration::from_millis(20);
 
-/// At most so long.
-const RETRY_MOST: Duration = Duration::from_secs(1);
+/// At most so long: that much may be lost behind the return of an end that was away for long.
+const RETRY_MOST: Duration = Duration::from_millis(500);
 
 /// How long the other end may take to answer an attach.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -331,4 +331,15 @@ impl Dialling {
 /// How long after so many failures and one more a stream is tried again.
 fn pause(failures: u32) -> Duration {
     RETRY.saturating_mul(1 << failures.min(10)).min(RETRY_MOST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_from_20_ms_up_to_half_a_second() {
+        let pauses = [0, 1, 2, 3, 4, 5, 1000].map(|failures| pause(failures).as_millis());
+        assert_eq!(pauses, [20, 40, 80, 160, 320, 500, 500]);
+    }
 }

@@ -3,8 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-/// First and longest pause between two attempts.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+/// First and longest pause between two attempts. When somebody returns who was away for long, everybody who waits may lose the longest, and
+/// some wait for each other: a sender for a receiver that waits for its relay.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 
 /// By how much a pause may be shorter than planned.
 const JITTER: f64 = 0.5;
@@ -87,6 +88,20 @@ mod tests {
             let pause = backoff.failed(now).unwrap() - now;
             assert!(pause <= planned && pause >= planned.mul_f64(0.499), "{attempt}: {pause:?} of {planned:?}");
             now += pause;
+        }
+    }
+
+    #[test]
+    fn somebody_who_is_back_is_found_within_half_a_second_however_long_the_absence_was() {
+        let began = Instant::now();
+        for away in [1, 3, 10, 100].map(Duration::from_secs) {
+            let mut backoff = Backoff::new(Duration::MAX);
+            let mut attempt = began;
+            while attempt < began + away {
+                attempt = backoff.failed(attempt).unwrap();
+            }
+            let late = attempt - (began + away);
+            assert!(late <= Duration::from_millis(500), "{late:?} after {away:?}");
         }
     }
 
