@@ -114,7 +114,10 @@ impl Hosts {
             match found {
                 Ok(addresses) => {
                     known.problems.remove(&asked);
-                    known.addresses.insert(asked, addresses);
+                    let first = known.addresses.get(&asked).and_then(|before| before.first().copied());
+                    known.addresses.insert(asked.clone(), addresses);
+                    // A relay that was away is there again, as a rule, where it was.
+                    first.into_iter().for_each(|first| known.prefer(&asked, first));
                 }
                 Err(problem) => drop(known.problems.insert(asked, problem)),
             }
@@ -127,9 +130,15 @@ impl Hosts {
     }
 
     fn prefer(&self, at: &str, found: SocketAddr) {
-        let mut known = self.known();
-        let Some(addresses) = known.addresses.get_mut(at) else { return };
-        if let Some(place) = addresses.iter().position(|address| *address == found) {
+        self.known().prefer(at, found);
+    }
+}
+
+impl Known {
+    /// This address of a relay, if it is one, is tried first from now on.
+    fn prefer(&mut self, at: &str, first: SocketAddr) {
+        let Some(addresses) = self.addresses.get_mut(at) else { return };
+        if let Some(place) = addresses.iter().position(|address| *address == first) {
             addresses[..=place].rotate_right(1);
         }
     }
@@ -185,6 +194,18 @@ mod tests {
         }
         await_addresses(&SLOW, at, &[address(3)]);
         assert_eq!(SLOW.addresses("192.0.2.7:9", Duration::ZERO).unwrap(), [address(7)]);
+    }
+
+    /// One that answers nothing may stand before it: each attempt would wait for that.
+    #[test]
+    fn the_address_that_led_to_a_relay_stays_the_first_when_the_name_server_is_asked_again() {
+        static TWO: Hosts = Hosts::new(|_| Ok(vec![address(1), address(2)]));
+        let at = "login:9";
+        assert_eq!(TWO.addresses(at, LIMIT).unwrap(), [address(1), address(2)]);
+        TWO.prefer(at, address(2));
+        TWO.ask(at, &mut TWO.known());
+        await_that("it has answered", || !TWO.known().under_way.contains(at));
+        assert_eq!(TWO.addresses(at, LIMIT).unwrap(), [address(2), address(1)]);
     }
 
     #[test]
