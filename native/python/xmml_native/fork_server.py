@@ -4,13 +4,13 @@ Starting an interpreter and importing this package takes tens of milliseconds, f
 The supervisor starts ``python -c "from xmml_native.fork_server import serve; serve(SOCKET)"`` and sends a packet of
 JSON for each program:
 
-    {"name", "command", "folder", "parent", "environ", "cpus"}
+    {"name", "command", "parent", "environ", "cpus"}
 
-with the descriptors of its standard output, its standard error, and a pipe for the number of the error if it cannot be
-started; for a process that hosts instances also the pipe of its reports. The answer is ``{"name", "pid"}``. The new
-process is a child of the supervisor, the leader of a process group, and is killed when the supervisor dies. Its program
-finds what it would find if the interpreter had been started for it; only the command line that ``ps`` shows is that of
-this process.
+with the descriptors of its standard output, its standard error, a pipe for the number of the error if it cannot be
+started, and its working folder; for a process that hosts instances also the pipe of its reports. The answer is
+``{"name", "pid"}``. The new process is a child of the supervisor, the leader of a process group, and is killed when the
+supervisor dies. Its program finds what it would find if the interpreter had been started for it; only the command line
+that ``ps`` shows is that of this process.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 #: Longest packet.
 PACKET_BYTES = 256 * 1024
 #: Most descriptors that come with one.
-DESCRIPTORS = 4
+DESCRIPTORS = 5
 #: How long the process between the server and a program may take to disappear.
 ORPHAN_LIMIT_S = 10.0
 
@@ -88,14 +88,15 @@ def become(order: dict[str, Any], descriptors: Sequence[int]) -> None:
     os.close(descriptors[1])
     env = order["environ"]
     if len(descriptors) == DESCRIPTORS:
-        env["XMML_REPORTS"] = str(descriptors[3])
+        env["XMML_REPORTS"] = str(descriptors[4])
     deadline = time.monotonic() + ORPHAN_LIMIT_S
     while os.getppid() != order["parent"]:
         if time.monotonic() > deadline:
             os._exit(127)
         time.sleep(0.0002)
     die_with_parent(order["parent"])
-    os.chdir(order["folder"])
+    os.fchdir(descriptors[3])
+    os.close(descriptors[3])
     if order.get("cpus"):
         os.sched_setaffinity(0, order["cpus"])
     for name in os.environ.keys() - env.keys():

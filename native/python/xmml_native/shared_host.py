@@ -1,7 +1,8 @@
 """The process of several instances, each in a thread of its own.
 
 XMML_HOSTED names a JSON file that says which: a list of ``{"name", "task", "folder", "stdout", "stderr"}``, the task as
-in XMML_HOST (see ``host``). XMML_REPORTS is the number of an open pipe to the supervisor, for lines of JSON:
+in XMML_HOST (see ``host``), the paths relative to the working folder of the process. XMML_REPORTS is the number of an
+open pipe to the supervisor, for lines of JSON:
 
     {"is": "output", "name", "stream", "text"}
     {"is": "unwritable", "name", "file", "error"}
@@ -23,7 +24,7 @@ from xmml_native._native import enter_folder_alone, parse_json
 from xmml_native.errors import print_users_traceback
 from xmml_native.host import run
 from xmml_native.instance import Instance
-from xmml_native.streams import Output, Reports, route_streams, write_for
+from xmml_native.streams import Output, Reports, route_streams, shown, write_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,9 +40,12 @@ def main() -> int:
     with open(os.environ["XMML_HOSTED"], encoding="utf-8") as file:
         tasks: list[dict[str, Any]] = parse_json(file.read())
     reports = Reports(int(os.environ["XMML_REPORTS"]))
+    folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY)  # each thread will have another
     allow_many_descriptors()
     route_streams()
-    threads = [threading.Thread(target=host, args=(task, reports), name=task["name"], daemon=True) for task in tasks]
+    threads = [
+        threading.Thread(target=host, args=(task, folder, reports), name=task["name"], daemon=True) for task in tasks
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -55,19 +59,24 @@ def allow_many_descriptors() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def host(task: dict[str, Any], reports: Reports) -> None:
-    """Run one instance in the calling thread, and report how it ended."""
+def host(task: dict[str, Any], folder: int, reports: Reports) -> None:
+    """Run one instance in the calling thread, and report how it ended.
+
+    Args:
+        folder: the descriptor of the folder that the process works in.
+    """
     name = task["name"]
     status = 1
     try:
-        output = Output(name, {kind: task[kind] for kind in ("stdout", "stderr")}, reports)
+        output = Output(name, {kind: task[kind] for kind in ("stdout", "stderr")}, folder, reports)
         write_for(output)
         try:
             status = be(name, task)
         finally:
             output.close()
     except OSError as error:
-        reports.tell({"is": "unwritable", "name": name, "file": error.filename, "error": error.strerror})
+        file = shown(error.filename or task["stdout"], folder)
+        reports.tell({"is": "unwritable", "name": name, "file": file, "error": error.strerror})
     finally:
         reports.tell({"is": "ended", "name": name, "status": status, "cpu_s": round(time.thread_time(), 6)})
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 #: Longer lines are passed on in pieces of so many characters. A line that is not finished is kept up to so many bytes.
 LONGEST_LINE = 64 * 1024
+_LOG = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW
 
 
 class Reports:
@@ -35,19 +36,28 @@ class Reports:
                 line = line[os.write(self._pipe, line) :]
 
 
+def shown(file: str, folder: int) -> str:
+    """Return the path of a file that is relative to an open folder."""
+    return os.path.normpath(os.path.join(os.readlink(f"/proc/self/fd/{folder}"), file))
+
+
 class Output:
     """What one instance writes: to its two files, and line by line to the supervisor."""
 
-    def __init__(self, instance: str, files: Mapping[str, str], reports: Reports) -> None:
-        """`files`: the path of the file for `stdout` and for `stderr`; they are made now."""
+    def __init__(self, instance: str, files: Mapping[str, str], folder: int, reports: Reports) -> None:
+        """
+        Args:
+            files: the path of the file for `stdout` and for `stderr`; they are made now.
+            folder: the descriptor of the folder that the paths are relative to.
+        """
         self._instance = instance
-        self._files = files
+        self._files, self._folder = files, folder
         self._reports = reports
         self._lock = threading.Lock()
         self._open: dict[str, int | None] = {}
         self._rest = {"stdout": b"", "stderr": b""}
         for path in files.values():
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644))
+            os.close(os.open(path, _LOG | os.O_CREAT, 0o644, dir_fd=folder))
 
     def write(self, kind: str, data: bytes) -> None:
         """Write to the stream `kind`."""
@@ -74,14 +84,14 @@ class Output:
     def _write_file(self, kind: str, data: bytes) -> None:
         try:
             if kind not in self._open:
-                self._open[kind] = os.open(self._files[kind], os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+                self._open[kind] = os.open(self._files[kind], _LOG, dir_fd=self._folder)
             file = self._open[kind]
             while data and file is not None:
                 data = data[os.write(file, data) :]
         except OSError as error:  # told once; the file is given up
             self._open[kind] = None
-            what = {"is": "unwritable", "name": self._instance, "file": self._files[kind], "error": error.strerror}
-            self._reports.tell(what)
+            path = shown(self._files[kind], self._folder)
+            self._reports.tell({"is": "unwritable", "name": self._instance, "file": path, "error": error.strerror})
 
     def _tell(self, kind: str, lines: list[bytes]) -> None:
         for line in lines:

@@ -20,8 +20,8 @@ const ABOUT_ONE_INSTANCE: [&str; 2] = ["XMML_INSTANCE", "XMML_HOST"];
 
 /// What goes with a process until it has been started: the ends of its pipes, and its logs.
 pub trait Ends {
-    /// The descriptors that go to the process: standard output, standard error, the pipe for the number of an error, and
-    /// that of its reports if it hosts instances.
+    /// The descriptors that go to the process: standard output, standard error, the pipe for the number of an error, its
+    /// working folder, and the pipe of its reports if it hosts instances.
     fn of_process(&self) -> Vec<RawFd>;
 }
 
@@ -39,7 +39,6 @@ pub struct ForkRequest<E> {
 struct Request<'a> {
     name: &'a str,
     command: Vec<&'a str>,
-    folder: &'a str,
     environ: HashMap<&'a str, &'a str>,
     parent: u32,
     cpus: Option<&'a [usize]>,
@@ -76,7 +75,6 @@ fn packet(order: &Start, environ: &[(OsString, OsString)]) -> Option<Vec<u8>> {
     let request = Request {
         name: &order.name,
         command: order.command.iter().map(|word| word.0.to_str()).collect::<Option<_>>()?,
-        folder: order.folder.0.to_str()?,
         environ: environ.iter().map(|(name, value)| Some((name.to_str()?, value.to_str()?))).collect::<Option<_>>()?,
         parent: std::process::id(),
         cpus: order.cpus.as_deref(),
@@ -113,7 +111,7 @@ impl<E: Ends> ForkServer<E> {
         let program = Program {
             command: &[&interpreter.0, OsStr::new("-c"), OsStr::new(&text)],
             environment: &environment,
-            folder: OsStr::new("."),
+            folder: None,
             streams: Streams::Captured { stdout: nowhere.as_raw_fd(), stderr: 2 },
             kept: Some(theirs.as_raw_fd()),
             cpus: None,

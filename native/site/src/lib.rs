@@ -14,6 +14,7 @@ pub mod polling;
 pub mod processes;
 pub mod program;
 pub mod protocol;
+pub mod run_folder;
 pub mod signals;
 pub mod supervisor;
 pub mod system;

@@ -34,8 +34,8 @@ pub struct Program<'a> {
     pub command: &'a [&'a OsStr],
     /// All of its environment.
     pub environment: &'a [(OsString, OsString)],
-    /// Its working folder.
-    pub folder: &'a OsStr,
+    /// Its working folder; `None`: that of this process.
+    pub folder: Option<RawFd>,
     /// What it reads and writes.
     pub streams: Streams<'a>,
     /// Another descriptor that it gets, under the same number.
@@ -59,7 +59,7 @@ pub struct Common<'a> {
 struct StartRequest {
     command: Vec<*const c_char>,
     environment: Vec<*const c_char>,
-    folder: CString,
+    folder: Option<RawFd>,
     outputs: [RawFd; 2],
     terminal: Option<CString>,
     kept: Option<RawFd>,
@@ -94,7 +94,7 @@ pub fn start(program: &Program, common: Common) -> io::Result<libc::pid_t> {
     let mut order = StartRequest {
         command: pointers(&command),
         environment: pointers(&environment),
-        folder: text(program.folder.as_bytes())?,
+        folder: program.folder,
         outputs,
         terminal,
         kept: program.kept,
@@ -183,7 +183,7 @@ unsafe fn execute(order: &StartRequest) -> c_int {
                 .is_none_or(|cpus| libc::sched_setaffinity(0, size_of_val(cpus.as_slice()), cpus.as_ptr().cast()) == 0)
             && libc::setrlimit(libc::RLIMIT_NOFILE, &raw const order.open_files) == 0
             && libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) == 0
-            && libc::chdir(order.folder.as_ptr()) == 0;
+            && order.folder.is_none_or(|folder| libc::fchdir(folder) == 0);
         if is_set {
             if libc::getppid() != order.parent {
                 libc::_exit(127);

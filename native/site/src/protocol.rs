@@ -37,7 +37,7 @@ pub struct Start {
     pub command: Vec<Text>,
     /// What is added to the environment.
     pub env: BTreeMap<Text, Text>,
-    /// Its working folder.
+    /// Its working folder. This path and the next two are absolute, or relative to the folder of the run.
     pub folder: Text,
     /// The file that its standard output is appended to.
     #[serde(default)]

@@ -15,10 +15,9 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -32,6 +31,7 @@ use crate::memory_group::MemoryGroup;
 use crate::processes::descendants;
 use crate::program::{self, Common, Program, Streams};
 use crate::protocol::{Order, Report, Start};
+use crate::run_folder;
 use crate::signals::{ignore, Signals};
 use crate::system::{close, name_of_error, raise_limit_of_descriptors, strerror};
 
@@ -97,8 +97,10 @@ struct Pipe {
     log: Option<File>,
 }
 
-/// The pipes of a process that is being started; `error` is the one for the number of an error, of one that is forked.
+/// The working folder and the pipes of a process that is being started; `error` is the one for the number of an error, of one that is
+/// forked.
 struct Pipes {
+    folder: OwnedFd,
     streams: Vec<Pipe>,
     error: Option<(File, OwnedFd)>,
 }
@@ -113,7 +115,8 @@ impl Ends for Pipes {
     fn of_process(&self) -> Vec<RawFd> {
         let error = self.error.as_ref().map(|(_, write)| write.as_raw_fd());
         let (stdout, stderr) = (self.write_end(Kind::Stdout), self.write_end(Kind::Stderr));
-        [stdout, stderr, error, self.write_end(Kind::Reports)].into_iter().flatten().collect()
+        let folder = Some(self.folder.as_raw_fd());
+        [stdout, stderr, error, folder, self.write_end(Kind::Reports)].into_iter().flatten().collect()
     }
 }
 
@@ -307,7 +310,11 @@ impl Supervisor {
 
     /// Starts a process, captured or at the terminal, and reports it.
     fn start(&mut self, order: Box<Start>) {
-        match open_pipes(&order) {
+        let folder = match run_folder::open_folder(Path::new(&order.folder.0)) {
+            Err(error) => return self.tell_refused(&order, &error),
+            Ok(folder) => folder,
+        };
+        match open_pipes(&order, folder) {
             Err((file, error)) => self.tell_unwritable(&order.name, &file, &error),
             Ok(pipes) if order.fork => self.fork(order, pipes),
             Ok(pipes) => self.start_directly(order, pipes),
@@ -334,19 +341,21 @@ impl Supervisor {
         let program = Program {
             command: &command,
             environment: &environ,
-            folder: &order.folder.0,
+            folder: Some(pipes.folder.as_raw_fd()),
             streams,
             kept,
             cpus: order.cpus.as_deref().filter(|cpus| !cpus.is_empty()),
         };
         match program::start(&program, self.common()) {
             Ok(pid) => self.take_up(&order, pid, pipes),
-            Err(error) => {
-                let text = strerror(&error);
-                for name in order.hosted.iter().chain([&order.name]) {
-                    self.tell(&Report::Refused { name, error: &text, errno: name_of_error(&error) });
-                }
-            }
+            Err(error) => self.tell_refused(&order, &error),
+        }
+    }
+
+    fn tell_refused(&mut self, order: &Start, error: &io::Error) {
+        let text = strerror(error);
+        for name in order.hosted.iter().chain([&order.name]) {
+            self.tell(&Report::Refused { name, error: &text, errno: name_of_error(error) });
         }
     }
 
@@ -751,7 +760,7 @@ fn text_of(report: &Map<String, Value>, key: &str) -> Option<String> {
 }
 
 /// Opens what a process needs; tells which file it was if that fails.
-fn open_pipes(order: &Start) -> Result<Pipes, (String, io::Error)> {
+fn open_pipes(order: &Start, folder: OwnedFd) -> Result<Pipes, (String, io::Error)> {
     let mut streams = Vec::new();
     let named = |kind| match kind {
         Kind::Stdout if order.terminal.is_none() => Some(&order.stdout),
@@ -761,8 +770,8 @@ fn open_pipes(order: &Start) -> Result<Pipes, (String, io::Error)> {
     for kind in [Kind::Stdout, Kind::Stderr, Kind::Reports] {
         let log = match named(kind) {
             Some(path) => {
-                let opened = OpenOptions::new().append(true).create(true).mode(0o644).open(&path.0);
-                Some(opened.map_err(|error| (path.shown().into_owned(), error))?)
+                let opened = run_folder::open(Path::new(&path.0), libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT);
+                Some(opened.map(File::from).map_err(|error| (path.shown().into_owned(), error))?)
             }
             None if kind == Kind::Reports && !order.hosted.is_empty() => None,
             None => continue,
@@ -772,7 +781,7 @@ fn open_pipes(order: &Start) -> Result<Pipes, (String, io::Error)> {
         unsafe { libc::fcntl(read.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
         streams.push(Pipe { kind, read, write, log });
     }
-    Ok(Pipes { streams, error: None })
+    Ok(Pipes { folder, streams, error: None })
 }
 
 fn pipe() -> io::Result<(File, OwnedFd)> {

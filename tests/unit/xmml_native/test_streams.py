@@ -12,12 +12,14 @@ from xmml_native.streams import Output, Reports
 
 def test_a_long_line_is_reported_in_pieces(tmp_path: Path) -> None:
     reading, writing = os.pipe()
-    output = Output("a", {kind: str(tmp_path / kind) for kind in ("stdout", "stderr")}, Reports(writing))
+    folder = os.open(tmp_path, os.O_RDONLY)
+    output = Output("a", {kind: kind for kind in ("stdout", "stderr")}, folder, Reports(writing))
     text = "aé" * 500_000
 
     def write() -> None:
         output.write("stdout", f"{text}\n".encode())
         output.close()
+        os.close(folder)
         os.close(writing)
 
     thread = threading.Thread(target=write)
