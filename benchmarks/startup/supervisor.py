@@ -26,6 +26,7 @@ from harness import campaign, figures
 from harness.figures import Spread
 from xmml_executors.executor import ProcessStart
 from xmml_executors.local import LocalExecutor
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.protocol import Ended
 
 PROGRAM = "/bin/true"
@@ -59,7 +60,7 @@ def main() -> int:
 def supervised(folder: Path, programs: int) -> tuple[float, float]:
     """Return how long the supervisor takes to begin, and its processor time for each program [s]."""
     began = time.perf_counter()
-    executor = LocalExecutor()
+    executor = LocalExecutor(OpenFolder(folder))
     begins_s = 0.0
     before_s = 0.0
     try:

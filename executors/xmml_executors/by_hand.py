@@ -10,6 +10,7 @@ from xmml_planner import Plan
 
 from xmml_executors.executor import ProcessStart
 from xmml_executors.local import LocalExecutor
+from xmml_executors.open_folder import OpenFolder
 
 
 def with_ranks(plan: Plan, names: Collection[str]) -> frozenset[str]:
@@ -21,17 +22,18 @@ def with_ranks(plan: Plan, names: Collection[str]) -> frozenset[str]:
 class ByHandExecutor(LocalExecutor):
     """Starts the other instances on this machine, and lets all of them meet through a relay."""
 
-    def __init__(self, relay: str, by_hand: Collection[str]) -> None:
+    def __init__(self, folder: OpenFolder, *, relay: str, by_hand: Collection[str]) -> None:
         """Start the supervisor.
 
         Args:
+            folder: of the run.
             relay: where processes here find their relay, the value of XMML_RELAY.
             by_hand: the instances that somebody else starts.
 
         Raises:
             SiteError: it cannot be started.
         """
-        super().__init__()
+        super().__init__(folder)
         self._relay, self._by_hand = relay, by_hand
 
     def open_relay(self) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from xmml_planner import Plan
 
 from xmml.late_dataclass import dataclass
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.outcome import ExitStatus, Outcome, SiteError
 from xmml_executors.run_folder import RunFolder
 
@@ -38,22 +39,32 @@ def deliver(plan: Plan, folder: RunFolder, deliveries: Sequence[Delivery]) -> Ou
         Done, or which instance has not written what.
 
     Raises:
-        SiteError: a target cannot be written.
+        SiteError: a target cannot be written, or a working folder cannot be read.
     """
-    found = [(each, folder.work(plan.by_name[each.instance]) / each.path) for each in deliveries]
-    for each, source in found:
-        if not source.exists():
-            reason = f'instance "{each.instance}" has ended but not written {each.path}, which --result asks for'
-            return Outcome(ExitStatus.INSTANCE_FAILED, reason, each.instance)
-    for each, source in found:
-        try:
-            _copy(source, each.target)
-        except OSError as error:
-            where = error.filename or each.target
-            raise SiteError(
-                f"{each.path} of {each.instance} cannot be copied to {each.target}: {where}: {error.strerror}"
-            ) from None
+    for each in deliveries:
+        with _work(plan, folder, each) as work:
+            if not (work.lasting_path / each.path).exists():
+                reason = f'instance "{each.instance}" has ended but not written {each.path}, which --result asks for'
+                return Outcome(ExitStatus.INSTANCE_FAILED, reason, each.instance)
+    for each in deliveries:
+        with _work(plan, folder, each) as work:
+            try:
+                _copy(work.lasting_path / each.path, each.target)
+            except OSError as problem:
+                error = work.told(problem)
+                where = error.filename or each.target
+                raise SiteError(
+                    f"{each.path} of {each.instance} cannot be copied to {each.target}: {where}: {error.strerror}"
+                ) from None
     return Outcome(ExitStatus.DONE)
+
+
+def _work(plan: Plan, folder: RunFolder, delivery: Delivery) -> OpenFolder:
+    """Open the working folder of the instance that writes what is wanted."""
+    try:
+        return folder.files.below(folder.work(plan.by_name[delivery.instance]))
+    except OSError as error:
+        raise SiteError(f"{delivery.path} of {delivery.instance}: {error.filename}: {error.strerror}") from None
 
 
 def _copy(source: Path, target: Path) -> None:

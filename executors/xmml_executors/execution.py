@@ -54,15 +54,18 @@ from xmml_executors.limits import explained
 from xmml_executors.local import LocalExecutor
 from xmml_executors.model_files import note_built, snapshot
 from xmml_executors.mpi_sessions import SESSION_FOLDER_OF_MPI
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.outcome import ExitStatus, Outcome, SiteError, not_all_back
 from xmml_executors.protocol import details
 from xmml_executors.query_server import QueryServer
-from xmml_executors.run_folder import RunFolder
+from xmml_executors.run_folder import DOOR, SECRET, RunFolder
 from xmml_executors.sites_progress import SitesProgress
 from xmml_executors.stop_signals import STOP_SIGNALS, StopRequests, has_input, stop_signals, take_stops
 
 #: What starts a process that instances share.
 SHARED_HOST_COMMAND = (sys.executable, "-c", "from xmml_native.shared_host import main; raise SystemExit(main())")
+#: The file, in the folder of such a process, that says which instances it hosts.
+HOSTED = "hosted.json"
 #: The fork server is worth its start from so many processes on.
 FORKED_FROM = 3
 #: How the names of variables begin that an interpreter and the C library look at when a process starts.
@@ -135,13 +138,13 @@ def execute(
     folder: RunFolder,
     watcher: Observer,
     options: Options | None = None,
-    make_executor: Callable[[], Executor] = LocalExecutor,
+    make_executor: Callable[[OpenFolder], Executor] = LocalExecutor,
 ) -> RunResult:
     """Carry the plan out and return how it ended. It handles SIGINT, SIGTERM and SIGHUP, and so must be called in the
     main thread, unless the options say what else stops the run.
 
     Args:
-        make_executor: makes what starts the processes; it raises SiteError if it cannot.
+        make_executor: makes what starts the processes, in the folder; it raises SiteError if it cannot.
     """
     return _Execution(plan, folder, watcher, options or Options(), make_executor).run()
 
@@ -153,7 +156,7 @@ class _Execution:
         folder: RunFolder,
         watcher: Observer,
         options: Options,
-        make_executor: Callable[[], Executor],
+        make_executor: Callable[[OpenFolder], Executor],
     ) -> None:
         self.plan = plan
         self.folder = folder
@@ -214,11 +217,11 @@ class _Execution:
         try:
             with stop_signals(self.options.stop) as wake:
                 self.wake = wake
-                self.executor = self.make_executor()
+                self.executor = self.make_executor(self.folder.files)
                 try:
                     self.selector.register(wake, selectors.EVENT_READ, lambda: self.on_wake(wake))
                     self.selector.register(self.executor, selectors.EVENT_READ, self.on_reports)
-                    self.executor.remove_at_end(self.folder.secret_file)
+                    self.executor.remove_at_end(Path(SECRET))
                     self.questions = self.answer_queries()
                     outcome = self.build() or self.couple()
                 finally:
@@ -254,12 +257,12 @@ class _Execution:
         """Let people ask how the run goes; without that it goes on all the same."""
         try:
             questions = QueryServer(
-                self.folder.path, self.plan, self.coordination.records, self.selector, self.on_signals
+                self.folder.files, self.plan, self.coordination.records, self.selector, self.on_signals
             )
         except OSError as error:
             self.watcher.notice(f"xmml status cannot look into this run while it goes on: {error}", None)
             return None
-        self.executor.remove_at_end(questions.file)
+        self.executor.remove_at_end(Path(DOOR))
         return questions
 
     def build(self) -> Outcome | None:
@@ -268,8 +271,8 @@ class _Execution:
         before = snapshot(folder) if self.builds.current is not None else None
         while self.builds.current is not None and self.early is None:
             number = self.builds.current
-            log = self.folder.build_log(number)
-            log.parent.mkdir(exist_ok=True)
+            log = Path(self.folder.build_log(number))
+            self.folder.make_folder(str(log.parent))
             self.note("building", command=self.builds.build.command)
             env = self.environment(None)
             where = Path(self.builds.build.folder)
@@ -387,9 +390,9 @@ class _Execution:
                     self.plan.model_folder,
                 ),
                 {**self.mpi_session(instance), **self.binding.variables(instance.name), **self.environment(instance)},
-                self.folder.work(instance),
-                self.folder.log(instance.name, "stdout"),
-                self.folder.log(instance.name, "stderr"),
+                Path(self.folder.work(instance)),
+                Path(self.folder.log(instance.name, "stdout")),
+                Path(self.folder.log(instance.name, "stderr")),
                 terminal,
                 fork=instance.name in self.forked,
                 cpus=self.binding.cpus.get(instance.name, ()),
@@ -417,14 +420,14 @@ class _Execution:
             {
                 "name": instance.name,
                 "task": json.loads(instance.env["XMML_HOST"]),
-                "folder": str(self.folder.work(instance)),
-                "stdout": str(self.folder.log(instance.name, "stdout")),
-                "stderr": str(self.folder.log(instance.name, "stderr")),
+                "folder": os.path.relpath(self.folder.work(instance), process),
+                "stdout": os.path.relpath(self.folder.log(instance.name, "stdout"), process),
+                "stderr": os.path.relpath(self.folder.log(instance.name, "stderr"), process),
             }
             for instance in instances
         ]
-        folder = self.folder.path / process
-        self.folder.write(f"{process}/hosted.json", json.dumps(tasks, ensure_ascii=False))
+        folder = Path(process)
+        self.folder.write(f"{process}/{HOSTED}", json.dumps(tasks, ensure_ascii=False))
         self.executor.start(
             ProcessStart(
                 process,
@@ -432,14 +435,14 @@ class _Execution:
                 {
                     **self.binding.variables(process),
                     **self.joining_environment(),
-                    "XMML_HOSTED": str(folder / "hosted.json"),
+                    "XMML_HOSTED": HOSTED,
                 },
                 folder,
                 folder / "stdout",
                 folder / "stderr",
                 hosted=[instance.name for instance in instances],
                 fork=process in self.forked,
-                files=[folder / "hosted.json"],
+                files=[folder / HOSTED],
                 cpus=self.binding.cpus.get(process, ()),
             )
         )
@@ -539,7 +542,8 @@ class _Execution:
         is_build = name not in self.coordination.records
         if isinstance(report, protocol.Unwritable):
             why = explained(OSError(report.number or 0, report.error))
-            self.early = Outcome(ExitStatus.SITE_FAILED, f"the run folder cannot be written: {report.file}: {why}")
+            file = self.folder.path / report.file
+            self.early = Outcome(ExitStatus.SITE_FAILED, f"the run folder cannot be written: {file}: {why}")
             self.carry_out(self.coordination.on_site_failure(self.early.reason, now))
         elif name in self.processes:
             self.on_process_report(report)
@@ -633,9 +637,9 @@ class _Execution:
                     self.show_build(self.builds.current or 1)
             case protocol.Refused(_, error):
                 self.builds.on_output(error, "stderr")
-                self.builds.on_ended(127, self.folder.build_log(self.builds.current or 1))
+                self.builds.on_ended(127, self.folder.path / self.folder.build_log(self.builds.current or 1))
             case protocol.Ended(_, status):
-                self.builds.on_ended(status, self.folder.build_log(self.builds.current or 1))
+                self.builds.on_ended(status, self.folder.path / self.folder.build_log(self.builds.current or 1))
 
     def on_native(self) -> None:
         assert self.coordinator is not None

@@ -15,7 +15,7 @@ from xmml_executors.run_folder import WORK
 
 @dataclass(frozen=True)
 class ProcessStart:
-    """A process to be started.
+    """A process to be started. Paths are absolute, or relative to the folder of the run.
 
     Attributes:
         name: of its instance, its build, or of the process that instances share.
@@ -191,7 +191,11 @@ class Executor(Protocol):
         be reported."""
 
     def remove_at_end(self, path: Path) -> None:
-        """Have a file, or a folder, removed when everything has ended, also if this process is killed."""
+        """Have a file, or a folder, removed when everything has ended, also if this process is killed.
+
+        Args:
+            path: absolute, or relative to the folder of the run.
+        """
 
     def take_reports(self) -> Sequence[Report] | None:
         """Return what has been reported, without waiting; `None` if the supervisor of this machine is gone.

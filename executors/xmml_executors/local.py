@@ -19,6 +19,7 @@ from xmml_native.machine import descendants
 from xmml_executors import protocol
 from xmml_executors.executor import LastReport, ProcessStart, Report
 from xmml_executors.limits import explained
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.outcome import SiteError
 
 #: How long the supervisor may take to end everything and itself.
@@ -31,8 +32,11 @@ PR_SET_CHILD_SUBREAPER = 36
 class LocalExecutor:
     """The instances of this machine, through the supervisor. `fileno` is readable when `take_reports` has something."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: OpenFolder) -> None:
         """Start the supervisor.
+
+        Args:
+            folder: of the run; the supervisor works in it, and finds relative paths there.
 
         Raises:
             SiteError: it cannot be started.
@@ -47,6 +51,7 @@ class LocalExecutor:
                 [mto.PROGRAM, "supervise"],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
+                cwd=folder.lasting_path,
                 process_group=0,
             )
         except OSError as error:
@@ -98,7 +103,11 @@ class LocalExecutor:
         """Connections within this machine break only when their process ends."""
 
     def remove_at_end(self, path: Path) -> None:
-        """Have a file, or a folder, removed when everything has ended, also if this process is killed."""
+        """Have a file, or a folder, removed when everything has ended, also if this process is killed.
+
+        Args:
+            path: absolute, or relative to the folder of the run.
+        """
         self._tell(protocol.Remove(str(path)))
 
     def take_reports(self) -> Sequence[Report] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.run_outputs import read_events
 
 
@@ -23,7 +24,7 @@ def runtimes_of_run(folder: Path) -> dict[str, float]:
     joined: dict[str, float] = {}
     measured: dict[str, list[float]] = defaultdict(list)
     try:
-        for event in read_events(folder):
+        for event in read_events(OpenFolder(folder)):
             if event["what"] == "joined":
                 joined[event["instance"]] = event["time"]
             elif event["what"] == "left" and event["instance"] in joined and event["runs"]:
@@ -32,7 +33,7 @@ def runtimes_of_run(folder: Path) -> dict[str, float]:
                     raise NotMeasured(f"{folder} is the run of an older version, which did not measure")
                 busy_s = max(0.0, event["time"] - joined[name] - event["waited_s"])
                 measured[name.partition("[")[0]].append(busy_s / event["runs"])
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise NotMeasured(f"{folder} is not the folder of a run; runs are in runs/<model>-<time>") from None
     if not measured:
         raise NotMeasured(f"no instance of {folder} came to its end")

@@ -33,18 +33,18 @@ def provenance(
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(started)),
         "ended": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "host": platform.node(),
-        "jobs": jobs_at_sites(folder.path),
+        "jobs": jobs_at_sites(folder.files),
         "system": platform.platform(),
         "cores": os.cpu_count(),
         "user": str(os.getuid()),
         "versions": {"xmml": xmml.__version__, "python": platform.python_version()},
         "interpreter": sys.executable,
         "sha256": {path: _sha256(path) for path in (plan.model_path, *parameter_files, *programs)},
-        "sha256_at_sites": programs_at_sites(folder.path),
+        "sha256_at_sites": programs_at_sites(folder.files),
         "staged": folder.staged,
-        "staged_at_sites": staged_at_sites(folder.path),
+        "staged_at_sites": staged_at_sites(folder.files),
         "results": {
-            instance.name: {str(path): _sha256(folder.path / path) for path in folder.results(instance)}
+            instance.name: {str(path): _sha256(folder.files.lasting_path / path) for path in folder.results(instance)}
             for instance in plan.instances
             if instance.stage_out
         },

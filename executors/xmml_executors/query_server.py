@@ -20,7 +20,6 @@ import struct
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
-from pathlib import Path
 from typing import Any
 
 from xmml_native import Coordinator
@@ -29,6 +28,7 @@ from xmml_planner import Plan
 from xmml.late_dataclass import dataclass
 from xmml_executors.conduit_figures import ConduitFigures, merged
 from xmml_executors.instance_record import InstanceRecord, Lifecycle
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.run_folder import DOOR
 
 #: How long instances may take to say how their conduits travel; whoever is late is left out.
@@ -58,7 +58,7 @@ class QueryServer:
 
     def __init__(
         self,
-        folder: Path,
+        folder: OpenFolder,
         plan: Plan,
         records: Mapping[str, InstanceRecord],
         selector: selectors.BaseSelector,
@@ -69,7 +69,7 @@ class QueryServer:
         Raises:
             OSError: it cannot.
         """
-        self.file = folder / DOOR
+        self._folder = folder
         self._plan = plan
         self._records = records
         self._selector = selector
@@ -82,9 +82,7 @@ class QueryServer:
         name = f"xmml-questions-{os.urandom(12).hex()}"
         self._listener.bind(f"\0{name}")
         self._listener.listen(16)
-        descriptor = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "w", encoding="ascii") as file:
-            file.write(name)
+        folder.write(DOOR, name.encode(), 0o600)
         selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
     def open(self, coordinator: Coordinator) -> None:
@@ -124,7 +122,7 @@ class QueryServer:
         with contextlib.suppress(KeyError, ValueError):
             self._selector.unregister(self._listener)
         self._listener.close()
-        self.file.unlink(missing_ok=True)
+        self._folder.remove(DOOR)
 
     def _accept(self) -> None:
         try:

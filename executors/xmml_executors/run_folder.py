@@ -6,11 +6,12 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import math
 import os
 import shutil
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
@@ -20,12 +21,17 @@ from xmml_planner.hosting import members
 from xmml.files import FileUnreadable, open_file
 from xmml.patterns import Search
 from xmml_executors.limits import explained
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.outcome import Outcome, SiteError
 from xmml_executors.run_lock import RunLocked, own
 from xmml_executors.run_seal import seal, user_name
 
 #: The file that says where people can ask how the run goes, as long as it goes on.
 DOOR = ".questions"
+#: The file with the secret of the run, as long as it goes on, and that with its events.
+SECRET, EVENTS = ".secret", "events.jsonl"
+#: How often it is seen to that the path of the folder is still its own [s].
+SEEN_EVERY_S = 0.5
 #: Bytes of the secret that authenticates the members of a run.
 SECRET_BYTES = 32
 #: Who can read the folder of a run.
@@ -45,8 +51,11 @@ class FolderTaken(Exception):
 class RunFolder:
     """The folder of one run, open for writing, and owned: nobody else carries out the run meanwhile.
 
+    Methods that name a file do so relative to the folder.
+
     Attributes:
-        path: absolute.
+        files: the folder; what xMML reads and writes in it goes through this.
+        path: absolute; for messages, and for programs.
         run_id: names the run among all runs: the folder's name and a random part.
         staged: the SHA-256 of what `run:stage-in` has copied here: instance, path in the folder of the model.
         unsealed: why nobody can go on with the run if this process is killed, or clean up after it; mostly empty.
@@ -54,7 +63,7 @@ class RunFolder:
 
     def __init__(
         self,
-        path: Path,
+        place: Path | OpenFolder,
         plan: Plan,
         resumed: str | None = None,
         known_as: tuple[str, bytes] | None = None,
@@ -64,6 +73,7 @@ class RunFolder:
         """Make the folder and those of the instances.
 
         Args:
+            place: where the folder is made; or the folder of a run that was interrupted, which is closed with this one.
             resumed: the name of the run if it is one that was interrupted and now goes on in its folder.
             known_as: the name and the secret of the run, if others know them already.
             is_shared: the group of the folder may read it; else only its owner.
@@ -72,14 +82,15 @@ class RunFolder:
             FolderTaken: there is something in it, or it is not this user's alone.
             SiteError: it cannot be made or written, or somebody else carries out its run.
         """
-        self.path = path.absolute()
+        self.path = (place.path if isinstance(place, OpenFolder) else place).absolute()
         self.run_id = resumed or f"{self.path.name}-{os.urandom(4).hex()}"
         self.secret = os.urandom(SECRET_BYTES)
         if known_as is not None:
             self.run_id, self.secret = known_as
-        self.secret_file = self.path / ".secret"
+        self.secret_file = self.path / SECRET
         self.staged: dict[str, dict[str, str]] = {}
         self._events: TextIO | None = None
+        self._looked_at = time.monotonic()
         self._owned: BinaryIO | None = None
         try:
             text = plan.text.encode()
@@ -89,19 +100,21 @@ class RunFolder:
                 "set LC_ALL=C.UTF-8, or rename it"
             ) from None
         try:
+            mode = OF_GROUP if is_shared else OF_OWNER
+            self.files = place if isinstance(place, OpenFolder) else _made(self.path, mode)
+            self._owned = own(self.files)
             if resumed is None:
-                _make_own(self.path, OF_GROUP if is_shared else OF_OWNER)
-            self._owned = own(self.path)
-            if resumed is None:
-                (self.path / "plan.json").write_bytes(text)
+                self.files.write("plan.json", text)
             for instance in plan.instances:
                 if instance.rank_of is None:
-                    os.makedirs(self.work(instance), exist_ok=resumed is not None)
+                    self.files.make_folder(self.work(instance))
             for process in members(plan):
-                (self.path / process).mkdir(parents=True, exist_ok=resumed is not None)
-            self._write_secret()
+                self.files.make_folder(process)
+            self.files.remove(SECRET)
+            self.files.write(SECRET, self.secret.hex().encode(), 0o600)
             self.unsealed = self._seal()
-            self._events = open(self.path / "events.jsonl", "a", encoding="utf-8")  # noqa: SIM115 - open as long as the run
+            events = self.files.open(EVENTS, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            self._events = open(events, "a", encoding="utf-8")  # noqa: SIM115 - open as long as the run
         except RunLocked as error:
             raise SiteError(str(error)) from None
         except PermissionError as error:
@@ -111,32 +124,22 @@ class RunFolder:
 
     def _seal(self) -> str:
         try:
-            seal(self.path, self.run_id)
+            seal(self.files, self.run_id)
         except OSError as error:
             return f"{error.filename}: {explained(error)}"
         return ""
 
-    def _write_secret(self) -> None:
-        self.secret_file.unlink(missing_ok=True)
-        descriptor = os.open(self.secret_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with open(descriptor, "w", encoding="ascii") as file:
-            file.write(self.secret.hex())
-
-    def work(self, instance: PlannedInstance) -> Path:
+    def work(self, instance: PlannedInstance) -> str:
         """The working folder of an instance."""
-        return self.path / instance.folder / WORK
+        return f"{instance.folder}/{WORK}"
 
-    def log(self, instance: str, stream: str) -> Path:
+    def log(self, instance: str, stream: str) -> str:
         """The file that holds what an instance wrote to `stdout` or `stderr`."""
-        return self.path / "instances" / instance / stream
+        return f"instances/{instance}/{stream}"
 
-    def build_log(self, number: int) -> Path:
+    def build_log(self, number: int) -> str:
         """The file that holds what the build with this number (from 1) wrote."""
-        return self.path / "builds" / f"{number}.log"
-
-    def relay_log(self, site: str) -> Path:
-        """The file that holds what the relay of a site wrote."""
-        return self.path / relay_log(site)
+        return f"builds/{number}.log"
 
     def unwritable(self, error: OSError) -> SiteError:
         """Return the error that says that the folder cannot be written."""
@@ -162,20 +165,29 @@ class RunFolder:
         """Let others read the events so far.
 
         Raises:
-            SiteError: the file cannot be written, or has been removed, which most likely the folder has.
+            SiteError: the file cannot be written, or has been removed, which most likely the folder has; or the folder
+                has been exchanged for another.
         """
         if self._events is None:
             return
         try:
             self._events.flush()
-            # Some file systems count no links: then it is gone if its path is.
-            is_removed = os.fstat(self._events.fileno()).st_nlink == 0 and not os.path.lexists(self._events.name)
+            # Some file systems count no links: then it is gone if its name is.
+            is_removed = os.fstat(self._events.fileno()).st_nlink == 0 and self.files.status(EVENTS) is None
         except OSError as error:
             self._events = None
             raise self.unwritable(error) from None
         if is_removed:
-            file, self._events = self._events.name, None
-            raise SiteError(f"{file} was removed while the run went on; nobody could read its results")
+            self._events = None
+            raise SiteError(f"{self.path / EVENTS} was removed while the run went on; nobody could read its results")
+        if (now := time.monotonic()) >= self._looked_at + SEEN_EVERY_S:
+            self._looked_at = now
+            if self.files.is_replaced():
+                self._looked_at = math.inf  # that is told once
+                raise SiteError(
+                    f"{self.path} was exchanged for something else while the run went on; what the run has written is "
+                    "where its folder was moved to"
+                )
 
     def write(self, name: str, text: str) -> None:
         """Write a file of the folder.
@@ -184,7 +196,18 @@ class RunFolder:
             SiteError: it cannot be written.
         """
         try:
-            (self.path / name).write_text(text, encoding="utf-8")
+            self.files.write(name, text.encode())
+        except OSError as error:
+            raise self.unwritable(error) from None
+
+    def make_folder(self, name: str) -> None:
+        """Make a folder.
+
+        Raises:
+            SiteError: that is not possible.
+        """
+        try:
+            self.files.make_folder(name)
         except OSError as error:
             raise self.unwritable(error) from None
 
@@ -202,34 +225,58 @@ class RunFolder:
                         f'instance "{instance.name}": no file matches run:stage-in "{pattern}" in {plan.model_folder}'
                     )
                 hashes = self.staged.setdefault(instance.name, {})
-                for source in sources:
-                    target = os.path.join(self.work(instance), os.path.basename(source))
-                    try:
-                        copied = _copy_all(source, target)
-                    except FileUnreadable as error:
-                        raise SiteError(f'instance "{instance.name}": run:stage-in "{pattern}": {error}') from None
-                    except OSError as error:
-                        raise self.unwritable(error) from None
-                    hashes.update({os.path.relpath(path, plan.model_folder): copied[path] for path in copied})
+                try:
+                    copied = self._copy_to(self.work(instance), sources)
+                except FileUnreadable as error:
+                    raise SiteError(f'instance "{instance.name}": run:stage-in "{pattern}": {error}') from None
+                except OSError as error:
+                    raise self.unwritable(error) from None
+                hashes.update({os.path.relpath(path, plan.model_folder): copied[path] for path in copied})
+
+    def _copy_to(self, name: str, sources: Sequence[str]) -> dict[str, str]:
+        """Copy files and folders into a folder below; return the SHA-256 of each file."""
+        hashes: dict[str, str] = {}
+        with self.files.below(name) as folder:
+            for source in sources:
+                try:
+                    hashes |= _copy_all(source, os.path.join(folder.lasting_path, os.path.basename(source)))
+                except OSError as error:
+                    raise folder.told(error) from None
+        return hashes
 
     def results(self, instance: PlannedInstance) -> list[Path]:
-        """The files of an instance that its `run:stage-out` calls results, relative to the run's folder."""
-        work = self.work(instance)
-        found = {path for pattern in instance.stage_out for path in Search().matches(str(work), pattern)}
-        return [Path(path).relative_to(self.path) for path in sorted(found)]
+        """The files of an instance that its `run:stage-out` calls results.
+
+        Raises:
+            SiteError: its working folder cannot be read.
+        """
+        if not instance.stage_out:
+            return []
+        try:
+            work = self.files.below(self.work(instance))
+        except FileNotFoundError:  # its program has removed it
+            return []
+        except OSError as error:
+            why = f"{error.filename}: {error.strerror}"
+            raise SiteError(f"the results of {instance.name} cannot be read: {why}") from None
+        with work:
+            place = work.lasting_path
+            found = {path for pattern in instance.stage_out for path in Search().matches(str(place), pattern)}
+            return [Path(self.work(instance)) / Path(path).relative_to(place) for path in sorted(found)]
 
     def close(self) -> None:
         """Remove the secret, close the events, and own the run no more."""
-        self.secret_file.unlink(missing_ok=True)
+        self.files.remove(SECRET)
         if self._events is not None:
             self._events.close()
             self._events = None
         if self._owned is not None:
             self._owned.close()
             self._owned = None
+        self.files.close()
 
 
-def _make_own(path: Path, mode: int) -> None:
+def _made(path: Path, mode: int) -> OpenFolder:
     """Make a folder for a run, or take an empty one of this user.
 
     Raises:
@@ -252,13 +299,21 @@ def _make_own(path: Path, mode: int) -> None:
     except FileExistsError:
         if not path.is_dir():
             raise
-        if any(path.iterdir()):
-            raise taken from None
-        if (owner := os.stat(path).st_uid) != os.geteuid():
-            raise FolderTaken(f"the folder {path} belongs to {user_name(owner)}; name another with -o") from None
-    path.chmod(mode)
-    if any(path.iterdir()):
-        raise taken
+        folder = OpenFolder(path)
+    else:
+        folder = OpenFolder(path, follow=False)
+    try:
+        if folder.names():
+            raise taken
+        if (owner := os.fstat(folder.fileno()).st_uid) != os.geteuid():
+            raise FolderTaken(f"the folder {path} belongs to {user_name(owner)}; name another with -o")
+        os.fchmod(folder.fileno(), mode)
+        if folder.names():
+            raise taken
+    except BaseException:
+        folder.close()
+        raise
+    return folder
 
 
 def relay_log(site: str) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from pathlib import Path
 from typing import BinaryIO
+
+from xmml_executors.open_folder import OpenFolder
 
 #: The file, in the folder of the run. Only its owner can open it: nobody else can make a run look alive.
 LOCK = ".lock"
@@ -22,15 +23,14 @@ class RunLocked(Exception):
     """Another process carries the run out."""
 
 
-def own(folder: Path) -> BinaryIO:
+def own(folder: OpenFolder) -> BinaryIO:
     """Own the run in a folder until the file that is returned is closed, in every process that has inherited it.
 
     Raises:
         RunLocked: another process does.
         OSError: the file cannot be made.
     """
-    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-    file = open(descriptor, "r+b")  # noqa: SIM115 - open as long as the run
+    file = open(folder.open(LOCK, os.O_RDWR | os.O_CREAT, 0o600), "r+b")  # noqa: SIM115 - open as long as the run
     until = time.monotonic() + LOOKED_AT_S
     while True:
         try:
@@ -38,7 +38,7 @@ def own(folder: Path) -> BinaryIO:
         except BlockingIOError:
             if time.monotonic() > until:
                 file.close()
-                raise RunLocked(f"another process carries out the run in {folder}") from None
+                raise RunLocked(f"another process carries out the run in {folder.path}") from None
             time.sleep(LOOK_AGAIN_S)
             continue
         except OSError:
@@ -46,16 +46,16 @@ def own(folder: Path) -> BinaryIO:
         return file
 
 
-def is_owned(folder: Path) -> bool:
+def is_owned(folder: OpenFolder) -> bool:
     """Whether somebody carries the run in a folder out. On a file system without locks, and of a run of somebody else:
     whether its secret is there."""
     try:
-        with open(folder / LOCK, "rb") as file:
+        with folder.open_to_read(LOCK) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return False
     except OSError:
-        return (folder / ".secret").exists()
+        return folder.status(".secret") is not None
     return False

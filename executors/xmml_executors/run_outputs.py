@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from xmml_planner import Plan
 
 from xmml_executors.execution import RunResult
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.profile import trace
 from xmml_executors.provenance import provenance
 from xmml_executors.report import report
-from xmml_executors.run_folder import RunFolder
+from xmml_executors.run_folder import EVENTS, RunFolder
 
 
 def collect(
@@ -32,13 +32,13 @@ def collect(
     folder.flush()
     came_from = provenance(plan, folder, command_line, started, parameter_files)
     folder.write("provenance.json", json.dumps(came_from, indent=1, ensure_ascii=False) + "\n")
-    folder.write("profile.json", json.dumps(trace(read_events(folder.path))))
+    folder.write("profile.json", json.dumps(trace(read_events(folder.files))))
     folder.write("report.html", report(plan, result, folder.path.name, came_from))
 
 
-def read_events(folder: Path) -> Iterator[dict[str, Any]]:
+def read_events(folder: OpenFolder) -> Iterator[dict[str, Any]]:
     """Return the events of a run; a last line that is being written is left out."""
-    with open(folder / "events.jsonl", encoding="utf-8") as file:
+    with folder.open_to_read(EVENTS) as file:
         for line in file:
-            if line.endswith("\n"):
-                yield json.loads(line)
+            if line.endswith(b"\n"):
+                yield json.loads(line.decode())

@@ -17,6 +17,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from xmml_executors.open_folder import OpenFolder
+
 #: The file, in the folder of the run.
 SEAL = ".seal"
 #: Bytes of the key of a user.
@@ -27,19 +29,18 @@ class NotOurs(Exception):
     """A folder that no run of this user has made; the text says why that is known."""
 
 
-def seal(folder: Path, run_id: str) -> None:
+def seal(folder: OpenFolder, run_id: str) -> None:
     """Seal the folder of a run, which has its plan.
 
     Raises:
         OSError: the key or the seal cannot be written.
     """
     text = json.dumps({"run": run_id, "hash": _hash(_key(), folder, run_id)})
-    (folder / SEAL).unlink(missing_ok=True)
-    with open(os.open(folder / SEAL, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
+    folder.remove(SEAL)
+    folder.write(SEAL, text.encode(), 0o600)
 
 
-def sealed_run(folder: Path) -> str:
+def sealed_run(folder: OpenFolder) -> str:
     """Return the name of the run that has made a folder.
 
     Raises:
@@ -47,41 +48,37 @@ def sealed_run(folder: Path) -> str:
     """
     try:
         check_owner(folder)
-        if not stat.S_ISREG(os.lstat(folder / "plan.json").st_mode):
-            raise NotOurs(f"{folder} was not made by a run of yours: its plan is no file")
-        file = os.open(folder / SEAL, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with open(file, encoding="utf-8") as opened:
-            found = json.load(opened)
+        found = json.loads(folder.read(SEAL))
         run_id, claimed = found["run"], found["hash"]
         expected = _hash(_key(), folder, run_id)
         if not hmac.compare_digest(claimed.encode(), expected.encode()):
-            raise NotOurs(f"{folder} is a copy, or was not made by a run of yours: its seal does not fit")
+            raise NotOurs(f"{folder.path} is a copy, or was not made by a run of yours: its seal does not fit")
     except OSError as error:
-        raise NotOurs(f"{folder} was not made by a run of yours: {error.filename}: {error.strerror}") from None
+        raise NotOurs(f"{folder.path} was not made by a run of yours: {error.filename}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise NotOurs(f"{folder} was not made by a run of yours: {folder / SEAL} is no seal") from None
+        raise NotOurs(f"{folder.path} was not made by a run of yours: {folder.path / SEAL} is no seal") from None
     return str(run_id)
 
 
-def is_ours(folder: Path) -> bool:
+def is_ours(folder: OpenFolder) -> bool:
     """Whether a run of this user has made a folder."""
     with suppress(NotOurs):
         return bool(sealed_run(folder))
     return False
 
 
-def check_owner(folder: Path) -> None:
+def check_owner(folder: OpenFolder) -> None:
     """Check that a folder belongs to this user, and that nobody else can write in it.
 
     Raises:
         NotOurs: it does not, or others can.
         OSError: it cannot be looked at.
     """
-    found = os.stat(folder)
+    found = os.fstat(folder.fileno())
     if found.st_uid != os.geteuid():
-        raise NotOurs(f"{folder} belongs to {user_name(found.st_uid)}")
+        raise NotOurs(f"{folder.path} belongs to {user_name(found.st_uid)}")
     if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise NotOurs(f"{folder} can be written by others; chmod go-w {folder} keeps them out")
+        raise NotOurs(f"{folder.path} can be written by others; chmod go-w {folder.path} keeps them out")
 
 
 def user_name(uid: int) -> str:
@@ -92,9 +89,9 @@ def user_name(uid: int) -> str:
         return f"user {uid}"
 
 
-def _hash(key: bytes, folder: Path, run_id: str) -> str:
-    plan = hashlib.sha256((folder / "plan.json").read_bytes()).hexdigest()
-    sealed = json.dumps(["xmml run", run_id, plan, os.stat(folder).st_ino])
+def _hash(key: bytes, folder: OpenFolder, run_id: str) -> str:
+    plan = hashlib.sha256(folder.read("plan.json")).hexdigest()
+    sealed = json.dumps(["xmml run", run_id, plan, os.fstat(folder.fileno()).st_ino])
     return hmac.new(key, sealed.encode(), "sha256").hexdigest()
 
 

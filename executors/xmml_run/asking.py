@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.run_folder import DOOR
 
 #: How long an answer may take; a change of methods takes the longest.
 ANSWER_WITHIN_S = 50.0
 
 
-def ask(folder: Path, question: Mapping[str, Any]) -> dict[str, Any] | None:
+def ask(folder: OpenFolder, question: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the answer of the run in a folder; `None` if it does not go on (or does so on another machine)."""
     try:
-        name = (folder / DOOR).read_text(encoding="ascii")
+        name = folder.read(DOOR).decode("ascii")
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(ANSWER_WITHIN_S)
             connection.connect(f"\0{name}")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
+
+from xmml_executors.open_folder import OpenFolder
 
 #: What a detached run prints, in its folder.
 OUTPUT = "output.log"
 
 
-def detach(folder: Path) -> bool:
+def detach(folder: OpenFolder) -> bool:
     """Go on in the background; return True there, and False in the process that was started from the terminal.
 
     The run is a session of its own: it neither gets the terminal's signals nor ends with it. Its output goes to a file.
@@ -23,7 +24,7 @@ def detach(folder: Path) -> bool:
     if os.fork():  # so that it never gets a terminal again
         os._exit(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
-    output = os.open(folder / OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    output = folder.open(OUTPUT, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for descriptor, target in ((nothing, 0), (output, 1), (output, 2)):
         os.dup2(descriptor, target)
     os.close(nothing)

@@ -6,10 +6,12 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from io import TextIOWrapper
 from typing import Any, TextIO
 
 from xmml_executors.executor import SiteNotice
+from xmml_executors.open_folder import OpenFolder
+from xmml_executors.run_folder import EVENTS
 from xmml_executors.run_lock import is_owned
 from xmml_executors.sites_progress import SitesProgress
 
@@ -20,7 +22,7 @@ LOOK_EVERY_S = 0.5
 
 
 def wait_until_ended(
-    folder: Path, limit_s: float, tell: Callable[[str], None], tell_every_s: float, begins_with: str
+    folder: OpenFolder, limit_s: float, tell: Callable[[str], None], tell_every_s: float, begins_with: str
 ) -> bool:
     """Wait until a run has ended and everything is cleaned up, as long as it notes events; return whether it has.
 
@@ -29,7 +31,7 @@ def wait_until_ended(
         tell: is called with each notice about a site that the run notes meanwhile, and now and then with what goes on.
         begins_with: what goes on as long as the run has noted nothing of that.
     """
-    with open(folder / "events.jsonl", encoding="utf-8") as events:
+    with TextIOWrapper(folder.open_to_read(EVENTS), encoding="utf-8") as events:
         events.seek(0, os.SEEK_END)
         noted_at = told_at = time.monotonic()
         goes_on = True
@@ -51,7 +53,7 @@ def wait_until_ended(
                 tell(f"{doing}; nothing new for {idle_s:.0f} s" if idle_s > tell_every_s else doing)
                 told_at = now
             if goes_on:
-                wait_for_growth([folder / "events.jsonl"], LOOK_EVERY_S)
+                wait_for_growth([folder.lasting_path / EVENTS], LOOK_EVERY_S)
     return True
 
 

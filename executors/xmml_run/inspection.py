@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import field, replace
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 from xmml_executors.conduit_figures import from_events
 from xmml_executors.instance_record import InstanceRecord
+from xmml_executors.launch.site.journal import JOURNAL
+from xmml_executors.open_folder import OpenFolder
+from xmml_executors.run_folder import DOOR, EVENTS, SECRET
 from xmml_executors.run_lock import LOCK, is_owned
 from xmml_executors.run_outputs import read_events
-from xmml_executors.run_seal import NotOurs, sealed_run
+from xmml_executors.run_seal import SEAL, NotOurs, sealed_run
 from xmml_planner import Plan, PlanFormatError, plan_from_text
 
 from xmml.late_dataclass import dataclass
 from xmml_run.asking import ask
+from xmml_run.detach import OUTPUT
 from xmml_run.errors import NotARun
 from xmml_run.file_growth import wait_for_growth
 
@@ -25,6 +29,21 @@ from xmml_run.file_growth import wait_for_growth
 LOOK_EVERY_S = 0.5
 READ_CHARACTERS = 64 * 1024
 
+#: What xMML writes into the folder of a run itself.
+FILES = (
+    "plan.json",
+    EVENTS,
+    JOURNAL,
+    LOCK,
+    SEAL,
+    SECRET,
+    DOOR,
+    OUTPUT,
+    "model.xmml",
+    "report.html",
+    "profile.json",
+    "provenance.json",
+)
 #: Larger files of a foreign folder are not read.
 LARGEST_FOREIGN_BYTES = 1 << 30
 
@@ -43,7 +62,7 @@ class RunView:
         foreign: why the folder is only looked at: no run of this user has made it. Empty: one has.
     """
 
-    folder: Path
+    folder: OpenFolder
     state: str
     reason: str
     instances: Mapping[str, dict[str, Any]]
@@ -58,7 +77,7 @@ class RunView:
         return {
             "state": self.state,
             "reason": self.reason or None,
-            "run_dir": str(self.folder),
+            "run_dir": str(self.folder.path),
             "wall_s": self.wall_s,
             "instances": dict(self.instances),
             "conduits": [dict(conduit) for conduit in self.conduits],
@@ -68,7 +87,25 @@ class RunView:
         }
 
 
-def read_own_run(folder: Path) -> RunView:
+def open_run(folder: Path) -> OpenFolder:
+    """Open the folder of a run.
+
+    Raises:
+        NotARun: there is no such folder, or it cannot be read.
+    """
+    try:
+        return OpenFolder(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        raise _no_run(folder) from None
+    except OSError as error:
+        raise NotARun(f"{folder} cannot be read: {error.strerror}") from None
+
+
+def _no_run(folder: Path) -> NotARun:
+    return NotARun(f"{folder} is not the folder of a run; runs are in runs/<model>-<time>")
+
+
+def read_own_run(folder: OpenFolder) -> RunView:
     """Return the state of a run, to do with it what its folder says.
 
     Raises:
@@ -80,12 +117,13 @@ def read_own_run(folder: Path) -> RunView:
     return view
 
 
-def read_run(folder: Path) -> RunView:
+def read_run(folder: OpenFolder) -> RunView:
     """Return the state of the run in a folder.
 
     Raises:
         NotARun: the folder holds none.
     """
+    _refuse_links(folder)
     try:
         sealed_run(folder)
     except NotOurs as error:
@@ -99,28 +137,39 @@ def read_run(folder: Path) -> RunView:
         raise NotARun(f"{foreign}, and its files are not those of a run") from None
 
 
-def _check_files(folder: Path) -> None:
+def _refuse_links(folder: OpenFolder) -> None:
+    """Check that no file that xMML writes into the folder of a run is a link.
+
+    Raises:
+        NotARun: one is.
+    """
+    for name in FILES:
+        found = folder.status(name)
+        if found is not None and stat.S_ISLNK(found.st_mode):
+            raise NotARun(f"{folder.path / name} is a symbolic link, and xMML follows none in the folder of a run")
+
+
+def _check_files(folder: OpenFolder) -> None:
     """Check that what is read of a foreign folder can be read to its end.
 
     Raises:
         ValueError: something is no file, or too large.
     """
-    for name in ("plan.json", "events.jsonl", LOCK):
-        with suppress(FileNotFoundError, NotADirectoryError):  # which is told of the run
-            found = (folder / name).lstat()
-            if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_FOREIGN_BYTES:
-                raise ValueError(name)
+    for name in ("plan.json", EVENTS, LOCK):
+        found = folder.status(name)
+        if found is not None and (not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_FOREIGN_BYTES):
+            raise ValueError(name)
 
 
-def _read_run(folder: Path, *, may_ask: bool = True) -> RunView:
+def _read_run(folder: OpenFolder, *, may_ask: bool = True) -> RunView:
     try:
-        plan = plan_from_text((folder / "plan.json").read_text(encoding="utf-8"))
+        plan = plan_from_text(folder.read("plan.json").decode())
         events = list(read_events(folder))
         plan = plan.with_opened(event["conduit"] for event in events if event["what"] == "opened")
-    except (FileNotFoundError, NotADirectoryError):
-        raise NotARun(f"{folder} is not the folder of a run; runs are in runs/<model>-<time>") from None
+    except FileNotFoundError:
+        raise _no_run(folder.path) from None
     except PlanFormatError as error:
-        raise NotARun(f"{folder}: {error}") from None
+        raise NotARun(f"{folder.path}: {error}") from None
     not_bound = next((event["reason"] for event in reversed(events) if event["what"] == "not bound"), "")
     conduits = [each.as_json() for each in from_events(plan.conduits, events)]
     if events and events[-1]["what"] == "run ended":
@@ -200,26 +249,32 @@ def _update(row: dict[str, Any], event: Mapping[str, Any], *, is_stopping: bool)
         row["state"] = "done" if row["state"] == "left" and event["status"] == 0 else "failed"
 
 
-def follow(files: Sequence[Path], folder: Path, go_on: bool) -> Iterator[str]:
-    """Yield what the files hold; with `go_on`, also what is added until the run has ended."""
+def follow(files: Sequence[str], folder: OpenFolder, go_on: bool) -> Iterator[str]:
+    """Yield what files of a run hold; with `go_on`, also what is added until the run has ended.
+
+    Raises:
+        NotARun: one of them cannot be read.
+    """
     positions = dict.fromkeys(files, 0)
     ended = not go_on
     while True:
         for file in files:
-            yield from _new_text(file, positions)
+            yield from _new_text(folder, file, positions)
         if ended:
             return
         ended = not is_owned(folder)
         if not ended:
-            wait_for_growth(files, LOOK_EVERY_S)
+            wait_for_growth([folder.lasting_path / file for file in files], LOOK_EVERY_S)
 
 
-def _new_text(file: Path, positions: dict[Path, int]) -> Iterator[str]:
+def _new_text(folder: OpenFolder, file: str, positions: dict[str, int]) -> Iterator[str]:
     try:
-        with open(file, encoding="utf-8", errors="replace", newline="") as opened:
+        with TextIOWrapper(folder.open_to_read(file), encoding="utf-8", errors="replace", newline="") as opened:
             opened.seek(positions[file])
             while text := opened.read(READ_CHARACTERS):
                 yield text
             positions[file] = opened.tell()
     except FileNotFoundError:
         return
+    except OSError as error:
+        raise NotARun(f"{error.filename}: {error.strerror}") from None

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from xmml_executors.launch.site.journal import Journal, JournalContent, JournalLocked, read_journal
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.run_folder import RunFolder
 from xmml_executors.run_lock import is_owned
 from xmml_planner import Plan, PlanFormatError, plan_from_text
@@ -19,7 +20,7 @@ from xmml_planner import Plan, PlanFormatError, plan_from_text
 from xmml_run.allocated import job_of_this_process
 from xmml_run.arguments import UsageError, run_parser
 from xmml_run.errors import NotARun
-from xmml_run.inspection import read_own_run
+from xmml_run.inspection import open_run, read_own_run
 
 #: Options that say what is run, and where: the plan of a run that is resumed has said it. By their names in the parser.
 _FIXED_BY_THE_PLAN: Mapping[str, str] = {
@@ -78,32 +79,34 @@ def resumed(path: Path) -> tuple[Plan, RunFolder, Journal]:
         UsageError: it cannot be resumed, because it goes on, has ended, or was not launched over sites.
         SiteError: its files cannot be read or written.
     """
-    read_own_run(path)
-    told = read_journal(path)
+    folder = open_run(path)
+    read_own_run(folder)
+    told = read_journal(folder)
     if told is None:
         raise UsageError(
             f"{path} was not launched over sites, and only such runs can be resumed; start it again with xmml-run MODEL"
         )
     try:
-        journal = Journal(path)
+        journal = Journal(folder)
     except JournalLocked as error:
         raise UsageError(str(error)) from None
     try:
-        return *_plan_and_folder(path, journal.past), journal
+        return *_plan_and_folder(folder, journal.past), journal
     except BaseException:
         journal.close()
         raise
 
 
-def _plan_and_folder(path: Path, past: JournalContent) -> tuple[Plan, RunFolder]:
-    state = read_own_run(path).state
-    if is_owned(path):
+def _plan_and_folder(folder: OpenFolder, past: JournalContent) -> tuple[Plan, RunFolder]:
+    path = folder.path
+    state = read_own_run(folder).state
+    if is_owned(folder):
         raise UsageError(f"{path} is being launched by process {past.launcher[0]}; xmml status {path} says how it goes")
     if state not in ("running", "waiting", "ending", "lost"):
         left = f"; xmml cancel {path} removes what is left of it at {', '.join(past.unclean)}" if past.unclean else ""
         raise UsageError(f"{path} has ended ({state}), and only a run whose xmml-run was killed can be resumed{left}")
     try:
-        plan = plan_from_text((path / "plan.json").read_text(encoding="utf-8"))
+        plan = plan_from_text(folder.read("plan.json").decode())
     except PlanFormatError as error:
         raise NotARun(f"{path}: {error}") from None
     jobs = {site.allocation.job for site in plan.sites if site.allocation is not None}
@@ -112,4 +115,4 @@ def _plan_and_folder(path: Path, past: JournalContent) -> tuple[Plan, RunFolder]
             f"{path} ran on the nodes of job {', '.join(sorted(jobs))}, and only in that job it can be resumed; "
             "start the model again with xmml-run MODEL"
         )
-    return plan, RunFolder(path, plan, past.run_id)
+    return plan, RunFolder(folder, plan, past.run_id)

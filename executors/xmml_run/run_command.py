@@ -185,7 +185,7 @@ def _begin(options: Namespace, prepared: _Prepared, shared: SharedProcess | None
 
         if prepared.terminal is not None:
             return _end(options, Outcome(ExitStatus.USAGE, "xmml-run: --detach: a debugger needs the terminal"))
-        if not detach(prepared.folder.path):
+        if not detach(prepared.folder.files):
             where = _short(prepared.folder.path)
             if options.json:
                 print(json.dumps({"status": "detached", "exit_status": 0, "run_dir": str(prepared.folder.path)}))
@@ -316,7 +316,7 @@ def _run(options: Namespace, prepared: _Prepared, shared: SharedProcess | None) 
         if by_hand is not None:
             from xmml_executors.by_hand import ByHandExecutor
 
-            executor = partial(ByHandExecutor, by_hand.relay, by_hand.instances)
+            executor = partial(ByHandExecutor, relay=by_hand.relay, by_hand=by_hand.instances)
             if not options.quiet:
                 print("\n".join(f"xmml-run: {line}" for line in by_hand.what_to_type(plan)), file=sys.stderr)
         result = execute(plan, folder, display, how, executor)
@@ -376,9 +376,11 @@ def _conclude(options: Namespace, plan: Plan, folder: RunFolder, result: Any, to
         lines = [summary_line(plan, result.wall_s, result.records), f"results: {where}", *results[:MOST_RESULTS]]
     if not outcome.is_done:
         log = _short(folder.path / outcome.log) if outcome.log else where
-        has_report = (folder.path / "report.html").exists() and outcome.exit_status is not ExitStatus.INTERRUPTED
+        has_report = (
+            folder.files.status("report.html") is not None and outcome.exit_status is not ExitStatus.INTERRUPTED
+        )
         lines = [f"report: {where}/report.html"] if has_report and not options.quiet else []
-        lines.append(f"xmml-run: {outcome.reason}" + (f"; see {log}" if folder.path.exists() else ""))
+        lines.append(f"xmml-run: {outcome.reason}" + (f"; see {log}" if folder.files.is_in_place() else ""))
     with contextlib.suppress(OSError):  # the terminal may be gone; the exit status is still told
         if lines:
             print("\n".join(lines), file=sys.stderr, flush=True)

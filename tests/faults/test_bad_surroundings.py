@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from faulty_models import RECEIVE, SEND, WAIT, Models
+from gates import sends_half_until
 
 
 def test_an_unreadable_model(models: Models) -> None:
@@ -115,6 +116,37 @@ def test_a_run_folder_that_is_removed_while_the_run_goes_on(models: Models) -> N
     ended = going.end()
     ended.check(5, "run/events.jsonl was removed while the run went on")
     assert "see " not in ended.last_line, "nothing is there to look into"
+
+
+def test_a_run_folder_that_is_exchanged_while_the_run_goes_on(models: Models) -> None:
+    going = models.start(models.write({"a": WAIT, "b": WAIT}))
+    going.wait_for_event("started", 2)
+    moved = (models.folder / "run").rename(models.folder / "moved")
+    precious = models.folder / "precious"
+    precious.write_text("precious")
+    (models.folder / "run").mkdir()
+    for name in ("events.jsonl", "report.html", "profile.json", "provenance.json", ".secret"):
+        (models.folder / "run" / name).symlink_to(precious)
+    planted = sorted((models.folder / "run").iterdir())
+    ended = going.end()
+    ended.check(5, "/run was exchanged for something else while the run went on")
+    assert "see " not in ended.last_line, "what is there is not of the run"
+    assert precious.read_text() == "precious"
+    assert sorted((models.folder / "run").iterdir()) == planted
+    assert {"report.html", "profile.json", "provenance.json"} <= set(os.listdir(moved))
+    assert not (moved / ".secret").exists()
+
+
+def test_a_run_folder_that_is_moved_while_the_run_goes_on(models: Models) -> None:
+    gate = models.folder / "gate"
+    going = models.start(models.write({"a": sends_half_until(gate, 1), "b": RECEIVE}))
+    going.wait_for_event("joined", 2)
+    moved = (models.folder / "run").rename(models.folder / "moved")
+    gate.touch()
+    assert going.end().status == 0
+    assert not (models.folder / "run").exists()
+    assert (moved / "instances/b/stdout").read_text().count("\n") == 3
+    assert (moved / "report.html").exists()
 
 
 def test_nothing_is_left_outside_the_run_folder(

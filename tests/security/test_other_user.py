@@ -14,7 +14,7 @@ from typing import Any
 import other_user
 import pytest
 from disclosed import started_by
-from faulty_models import RECEIVE, Models
+from faulty_models import RECEIVE, WAIT, Models
 from gates import sends_half_until
 from needs import needs_root
 from waiting import LIMIT_S
@@ -33,14 +33,23 @@ def place() -> Iterator[Path]:
         yield folder
 
 
-def attack(run: dict[str, Any]) -> tuple[subprocess.Popen[str], dict[str, Any]]:
-    """Start the attack as another user; return it, whose connections stay, and what it has tried."""
+def system_python() -> str:
+    """Return an interpreter that every user can start."""
     python = shutil.which("python3", path="/usr/bin:/bin")
     assert python is not None, "the other user needs a Python of the system: apt-get install python3"
+    return python
+
+
+def attack(run: dict[str, Any]) -> tuple[subprocess.Popen[str], dict[str, Any]]:
+    """Start the attack as another user; return it, whose connections stay, and what it has tried."""
     identity = [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     script = Path(other_user.__file__).read_text()
     attacker = subprocess.Popen(
-        ["setpriv", *identity, python, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/"
+        ["setpriv", *identity, system_python(), "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd="/",
     )
     assert attacker.stdin is not None
     assert attacker.stdout is not None
@@ -78,6 +87,36 @@ def test_a_run_is_out_of_the_reach_of_other_users(place: Path) -> None:
     assert ended.status == 0, ended.err
     received = json.loads((folder / "events.jsonl").read_text().splitlines()[-1])["instances"]["b"]["messages_received"]
     assert received == 10
+
+
+#: Puts a folder with links in the place of the one that holds the folder of a run. Arguments: the folder that has both,
+#: and what the links lead to.
+EXCHANGE = """import os, sys
+above, precious = sys.argv[1:]
+os.rename(f"{above}/project", f"{above}/moved")
+os.makedirs(f"{above}/project/run/instances/a/work")
+for name in ("events.jsonl", "plan.json", "report.html", "profile.json", "provenance.json", ".questions", ".secret"):
+    os.symlink(precious, f"{above}/project/run/{name}")
+os.chmod(f"{above}/project", 0o777)
+"""
+
+
+def test_a_user_who_may_exchange_a_folder_above_a_run_gets_nothing_written_or_read(place: Path) -> None:
+    models, above, precious = Models(place), place / "above", place / "precious"
+    (above / "project").mkdir(parents=True)
+    above.chmod(0o777)
+    precious.write_text("precious")
+    going = models.start(models.write({"a": WAIT, "b": WAIT}), folder=above / "project/run")
+    going.wait_for_event("started", 2)
+    script = ["-c", EXCHANGE, str(above), str(precious)]
+    identity = [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    subprocess.run(["setpriv", *identity, system_python(), *script], check=True, cwd="/")
+    planted = sorted((above / "project/run").rglob("*"))
+    ended = going.end()
+    ended.check(5, "project/run was exchanged for something else while the run went on")
+    assert precious.read_text() == "precious"
+    assert sorted((above / "project/run").rglob("*")) == planted
+    assert (above / "moved/run/report.html").exists()
 
 
 def sockets_of(processes: dict[int, str]) -> set[str]:

@@ -13,6 +13,7 @@ from typing import Any
 from waiting import LIMIT_S
 from xmml_executors.executor import ProcessStart
 from xmml_executors.local import LocalExecutor
+from xmml_executors.open_folder import OpenFolder
 
 Report = Any
 
@@ -22,7 +23,7 @@ class Supervised:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.executor = LocalExecutor()
+        self.executor = LocalExecutor(OpenFolder(folder))
         self.reports: list[Report] = []
 
     def start(self, name: str, script: str) -> None:

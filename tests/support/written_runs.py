@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.run_seal import seal
 from xmml_planner import Job, Plan, PlannedInstance
 
@@ -19,4 +20,4 @@ def write_run(folder: Path, *events: dict[str, object], plan: Plan = PLAN) -> No
     lines = [json.dumps({"time": 1.0, "site": "local", "instance": "a", **event}) for event in events]
     (folder / "events.jsonl").write_text("".join(f"{line}\n" for line in lines))
     folder.chmod(0o700)
-    seal(folder, "r-1")
+    seal(OpenFolder(folder), "r-1")

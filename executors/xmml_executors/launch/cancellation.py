@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 from xmml_planner import Plan
 from xmml_sites.batch import SchedulerUnavailable
@@ -13,10 +12,11 @@ from xmml_sites.ssh import TransportError
 
 from xmml_executors.launch.site.journal import Journal, JournalContent
 from xmml_executors.launch.site.run_site import RunSite
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.outcome import SiteError
 
 
-def clean_sites(plan: Plan, folder: Path, tell: Callable[[str], None]) -> list[str]:
+def clean_sites(plan: Plan, folder: OpenFolder, tell: Callable[[str], None]) -> list[str]:
     """Remove what may be left at every site; return what went wrong, a line for each site.
 
     Raises:
@@ -26,7 +26,7 @@ def clean_sites(plan: Plan, folder: Path, tell: Callable[[str], None]) -> list[s
     return asyncio.run(_clean_sites(plan, folder, tell))
 
 
-async def _clean_sites(plan: Plan, folder: Path, tell: Callable[[str], None]) -> list[str]:
+async def _clean_sites(plan: Plan, folder: OpenFolder, tell: Callable[[str], None]) -> list[str]:
     journal = Journal(folder)
     past = journal.past
     sites = {site.name: site for site in plan.sites}

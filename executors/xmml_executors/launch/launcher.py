@@ -203,7 +203,7 @@ class Launcher:
         paths = self._paths[job.member]
         for name in process.hosted:
             planned = self.plan.by_name[name]
-            folder = paths.file(self.folder.work(planned))
+            folder = paths.file(self.folder.path / self.folder.work(planned))
             self._tell(job, planned.node, protocol.Prepare(folder, list(planned.stage_in)))
         env = {**process.env}
         if "XMML_COORDINATOR" in env:
@@ -223,12 +223,15 @@ class Launcher:
             process.order(),
             command=command,
             env={**job.nodes.variables(inside), **paths.env(env)},
-            folder=paths.file(process.folder),
-            stdout=paths.file(process.stdout),
-            stderr=paths.file(process.stderr),
+            folder=paths.file(self.folder.path / process.folder),
+            stdout=paths.file(self.folder.path / process.stdout),
+            stderr=paths.file(self.folder.path / process.stderr),
             terminal=None,
             files={
-                **{paths.file(file): paths.text(file.read_text(encoding="utf-8")) for file in process.files},
+                **{
+                    paths.file(self.folder.path / file): paths.text(self.folder.files.read(str(file)).decode())
+                    for file in process.files
+                },
                 **more_files,
             },
             stage_in=list(instance.stage_in) if instance is not None else [],

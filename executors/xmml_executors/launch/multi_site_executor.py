@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -39,7 +40,7 @@ class MultiSiteExecutor:
         self._poll = select.epoll()
         self._poll.register(self._local.fileno(), select.EPOLLIN)
         self._poll.register(self._launcher.fileno(), select.EPOLLIN)
-        self._logs: dict[Path, Any] = {}
+        self._logs: dict[str, Any] = {}
 
     @property
     def is_acquired(self) -> bool:
@@ -106,16 +107,14 @@ class MultiSiteExecutor:
 
     def _keep(self, report: protocol.Output) -> None:
         name = report.name
-        path = (
-            self._folder.path / name / report.stream
-            if name.startswith("hosts/")
-            else self._folder.log(name, report.stream)
-        )
+        path = f"{name}/{report.stream}" if name.startswith("hosts/") else self._folder.log(name, report.stream)
         log = self._logs.get(path)
-        if log is None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            log = self._logs[path] = open(path, "a", encoding="utf-8", buffering=1)  # noqa: SIM115 - open as long as the run
         with contextlib.suppress(OSError):  # a full disk is told by whoever writes the events
+            if log is None:
+                files = self._folder.files
+                files.make_folder(os.path.dirname(path))
+                opened = files.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+                log = self._logs[path] = open(opened, "a", encoding="utf-8", buffering=1)  # noqa: SIM115 - open as long as the run
             log.write(report.text + "\n")
 
     def close(self, run_folder: Path, on_report: Callable[[LastReport], None]) -> None:

@@ -14,6 +14,7 @@ from xmml_executors.executor import Executor
 from xmml_executors.launch.site.journal import Journal
 from xmml_executors.launch.site.timeouts import site_timeout_s
 from xmml_executors.local import LocalExecutor
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
 from xmml_executors.stop_signals import StopRequests
@@ -66,7 +67,7 @@ def executor_for(
     strategy: str | None = None,
     stop: StopRequests | None = None,
     pool: SitePool | None = None,
-) -> Callable[[], Executor]:
+) -> Callable[[OpenFolder], Executor]:
     """Return what makes the executor of a run.
 
     Args:
@@ -79,14 +80,14 @@ def executor_for(
     if not is_over_sites(plan):
         return LocalExecutor
 
-    def make() -> Executor:
+    def make(files: OpenFolder) -> Executor:
         from xmml_executors.launch.launcher import Launcher
         from xmml_executors.launch.multi_site_executor import MultiSiteExecutor
 
         site_timeout_s(is_direct=is_direct)  # what cannot be is refused before anything is begun
-        ours = journal or Journal(folder.path)
+        ours = journal or Journal(files)
         ours.write("launch", run=folder.run_id, pid=os.getpid(), started=start_of(os.getpid()))
-        local = LocalExecutor()  # before something is begun that would have to be ended if this cannot be
+        local = LocalExecutor(files)  # before something is begun that would have to be ended if this cannot be
         launcher = Launcher(plan, folder, ours, ours.past, is_direct=is_direct, strategy=strategy, stop=stop, pool=pool)
         return MultiSiteExecutor(folder, ours, local, launcher)
 

@@ -80,10 +80,11 @@ class SitePool:
                     asyncio.run_coroutine_threadsafe(relay.start_again(), self.loop).result()
                 relay.add_run(folder.run_id, folder.secret)
                 return relay
-            name, log = f"{site}-{folder.run_id[-8:]}", folder.relay_log(site)
+            name, files = f"{site}-{folder.run_id[-8:]}", folder.files
             if self._shared is not None:
-                name, log = f"{site}-{os.urandom(4).hex()}", self._shared.path / relay_log(site)
-            relay = LocalRelay(name, folder.run_id, folder.secret, log, is_open=is_open, takes_clear=takes_clear)
+                name, files = f"{site}-{os.urandom(4).hex()}", self._shared.files
+            log = relay_log(site)
+            relay = LocalRelay(name, folder.run_id, folder.secret, files, log, is_open=is_open, takes_clear=takes_clear)
             self._relays[key] = relay
             return relay
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from xmml_planner import Plan
 from xmml_planner.hosting import members
@@ -18,6 +18,7 @@ from xmml_executors.executor import LastReport, ResultsLeft, SiteNotice, SitePro
 from xmml_executors.launch.jobs.site_job import SiteJob
 from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.launch.site.timeouts import lease_s
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder, relay_log
 from xmml_executors.typed_json import read_object
@@ -236,9 +237,9 @@ async def fetch_results(
                     has_come = False  # what has come is kept for the next attempt
             return await _fetch_once(site, wanted, folder, arrived, on_piece)
         except BaseException:
-            remove_parts(folder.path, relay_log(site.name))
+            remove_parts(folder.files.lasting_path, relay_log(site.name))
             for each in wanted:
-                remove_parts(folder.path / each)
+                remove_parts(folder.files.lasting_path / each)
             raise
         finally:
             noting.cancel()
@@ -318,9 +319,9 @@ async def _fetch_once(
             if not is_wanted or os.path.normpath(path) != path:
                 raise SiteError(f"site {site.name} lists a file that was not requested: {path}")
         for each in {os.path.dirname(path) for path in listed.found}:
-            _make_folder(folder.path, each)
+            _make_folder(folder.files, each)
         arrived.total(listed.bytes)
-        report = await there.take(folder.path, listed.found, listed.bytes, arrived.advanced)
+        report = await there.take(folder.files.lasting_path, listed.found, listed.bytes, arrived.advanced)
     if report.failed:
         (path, why), *others = report.failed
         more = f", and {len(others)} more files" if others else ""
@@ -329,11 +330,10 @@ async def _fetch_once(
     return NotFetched(listed.too_large, not_there, listed.links, listed.first_links)
 
 
-def _make_folder(base: Path, path: str) -> None:
-    """Make a folder below another, but nothing through a link, which copies are not written through either."""
-    folder = base
-    for part in Path(path).parts:
-        folder /= part
-        if folder.is_symlink():
-            return
-        folder.mkdir(exist_ok=True)
+def _make_folder(base: OpenFolder, path: str) -> None:
+    """Make a folder below another, but nothing through a link: the copy that needs it says so."""
+    try:
+        base.make_folder(path)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.outcome import ExitStatus
 
 from xmml_run.arguments import add_run_argument
 from xmml_run.commands.status import lost_lines
 from xmml_run.detach import OUTPUT
 from xmml_run.errors import NotARun
-from xmml_run.inspection import follow, read_own_run, read_run
+from xmml_run.inspection import follow, open_run, read_own_run, read_run
 from xmml_run.terminal_text import shown
 
 DESCRIPTION = "Follow a detached run to its end, and return its exit status. Ctrl-C leaves it alone."
@@ -25,22 +25,22 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print what the run prints until it has ended."""
-    folder: Path = options.run
+    folder = open_run(options.run)
+    path = folder.path
     read_own_run(folder)
-    output = folder / OUTPUT
-    if not output.exists():
-        raise NotARun(f"{folder} was not detached; its output is where it was started. See xmml status and xmml logs")
+    if folder.status(OUTPUT) is None:
+        raise NotARun(f"{path} was not detached; its output is where it was started. See xmml status and xmml logs")
     try:
-        for text in follow([output], folder, go_on=True):
+        for text in follow([OUTPUT], folder, go_on=True):
             sys.stdout.write(shown(text) if sys.stdout.isatty() else text)
             sys.stdout.flush()
     except KeyboardInterrupt:
-        print(f"\n{folder.name} goes on; xmml attach {folder} follows it again", file=sys.stderr)
+        print(f"\n{path.name} goes on; xmml attach {path} follows it again", file=sys.stderr)
         return ExitStatus.DONE
     return exit_status(folder)
 
 
-def exit_status(folder: Path) -> int:
+def exit_status(folder: OpenFolder) -> int:
     """Return how a run has ended that nobody carries out any more."""
     state = read_run(folder).state
     for status in ExitStatus:

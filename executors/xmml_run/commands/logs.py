@@ -9,7 +9,7 @@ from xmml_executors.outcome import ExitStatus
 
 from xmml_run.arguments import add_run_argument
 from xmml_run.errors import NotARun
-from xmml_run.inspection import follow, read_run
+from xmml_run.inspection import follow, open_run, read_run
 from xmml_run.terminal_text import shown
 
 DESCRIPTION = "Print what an instance of a run has written."
@@ -28,7 +28,8 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print the output of an instance."""
-    view = read_run(options.run)
+    folder = open_run(options.run)
+    view = read_run(folder)
     if options.instance not in view.instances:
         from xmml.problems import did_you_mean
 
@@ -36,11 +37,10 @@ def run(options: Namespace) -> int:
             f'{options.run} has no instance "{options.instance}"; '
             f"{did_you_mean(options.instance, view.instances, 'instances')}"
         )
-    folder = options.run / "instances" / options.instance
     streams = ("stderr",) if options.stderr else ("stdout", "stderr")
-    files = [folder / stream for stream in streams]
+    files = [f"instances/{options.instance}/{stream}" for stream in streams]
     is_raw = options.raw or not sys.stdout.isatty()
-    for text in follow(files, options.run, options.follow):
+    for text in follow(files, folder, options.follow):
         sys.stdout.write(text if is_raw else shown(text))
         sys.stdout.flush()
     return ExitStatus.DONE

@@ -6,9 +6,9 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.outcome import ExitStatus
 
 from xmml.problems import did_you_mean
@@ -17,7 +17,7 @@ from xmml_run.arguments import add_run_argument
 from xmml_run.asking import ask
 from xmml_run.conduit_table import conduit_lines
 from xmml_run.errors import NotARun
-from xmml_run.inspection import read_own_run, read_run
+from xmml_run.inspection import open_run, read_own_run, read_run
 
 DESCRIPTION = "Say how the conduits of a run travel; with --set, have them travel otherwise while messages pass."
 
@@ -36,16 +36,17 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Print how conduits travel, after changing them if that was asked for."""
     methods = None if options.methods is None else wanted_methods(options.methods)
-    view = read_run(options.run) if methods is None else read_own_run(options.run)
+    folder = open_run(options.run)
+    view = read_run(folder) if methods is None else read_own_run(folder)
     chosen = [row for row in view.conduits if _fits(row, options.sender, options.receiver)]
     if not chosen and (options.sender or options.receiver):
         names = ", ".join(row["name"] for row in view.conduits[:20]) or "none"
         raise NotARun(f"no conduit goes that way; those of the run are {names}")
     problems: list[str] = []
     if methods is not None:
-        problems = _change(options.run, chosen, methods)
+        problems = _change(folder, chosen, methods)
         wanted = {row["id"] for row in chosen}
-        chosen = [row for row in read_run(options.run).conduits if row["id"] in wanted]
+        chosen = [row for row in read_run(folder).conduits if row["id"] in wanted]
     if options.json:
         print(json.dumps({"conduits": [dict(row) for row in chosen], "problems": problems}))
     else:
@@ -68,11 +69,11 @@ def wanted_methods(text: str) -> list[str]:
     return names
 
 
-def _change(folder: Path, conduits: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> list[str]:
+def _change(folder: OpenFolder, conduits: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> list[str]:
     question = {"ask": "change", "conduits": [row["id"] for row in conduits], "methods": methods}
     answer = ask(folder, question)
     if answer is None:
-        raise NotARun(f"{folder} does not go on (on this machine): there is nothing to change")
+        raise NotARun(f"{folder.path} does not go on (on this machine): there is nothing to change")
     if "error" in answer:
         return [answer["error"]]
     names = {row["id"]: row["name"] for row in conduits}

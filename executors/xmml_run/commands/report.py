@@ -8,7 +8,7 @@ from xmml_executors.outcome import ExitStatus
 
 from xmml_run.arguments import add_run_argument
 from xmml_run.commands.status import status_lines
-from xmml_run.inspection import read_run
+from xmml_run.inspection import open_run, read_run
 
 DESCRIPTION = "Print a summary of a run, and where its report is."
 
@@ -20,8 +20,9 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print the summary."""
-    view = read_run(options.run)
+    folder = open_run(options.run)
+    view = read_run(folder)
     print("\n".join(status_lines(view)))
-    page = options.run / "report.html"
-    print(f"report: {page}" if page.exists() else "the report is written when the run has ended")
+    has_page = folder.status("report.html") is not None
+    print(f"report: {folder.path / 'report.html'}" if has_page else "the report is written when the run has ended")
     return ExitStatus.DONE

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import socket
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 
 from xmml_executors.launch.site.journal import read_journal
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.outcome import ExitStatus, SiteError
 
 from xmml_run.arguments import add_run_argument
 from xmml_run.conduit_table import conduit_lines
-from xmml_run.inspection import RunView, read_run
+from xmml_run.inspection import RunView, open_run, read_run
 from xmml_run.resume import what_resuming_does
 from xmml_run.terminal_text import printable
 
@@ -32,7 +32,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print the state of a run."""
-    view = read_run(options.run)
+    view = read_run(open_run(options.run))
     if options.json:
         print(json.dumps(view.as_json()))
     else:
@@ -40,7 +40,7 @@ def run(options: Namespace) -> int:
     return ExitStatus.DONE
 
 
-def lost_lines(folder: Path) -> list[str]:
+def lost_lines(folder: OpenFolder) -> list[str]:
     """Return what can be done about a run whose `xmml-run` was killed, a line each."""
     try:
         told = read_journal(folder)
@@ -53,14 +53,14 @@ def lost_lines(folder: Path) -> list[str]:
     )
     return [
         "its xmml-run was killed",
-        f"xmml-run --resume {folder} {what_resuming_does(told)}",
-        f"xmml cancel {folder} {left}",
+        f"xmml-run --resume {folder.path} {what_resuming_does(told)}",
+        f"xmml cancel {folder.path} {left}",
     ]
 
 
 def status_lines(view: RunView) -> list[str]:
     """Return the state of a run, of its instances and of its conduits, a line each."""
-    lines = [f"{view.folder.name}: {view.state}"]
+    lines = [f"{view.folder.path.name}: {view.state}"]
     if view.reason:
         lines.append(f"  {view.reason}")
     if view.foreign:

@@ -14,6 +14,7 @@ import pytest
 from xmml_executors.execution import RunResult
 from xmml_executors.instance_record import InstanceRecord, Lifecycle
 from xmml_executors.launch.site.journal import Journal
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.outcome import ExitStatus, Outcome, SiteError
 from xmml_executors.profile import trace
 from xmml_executors.provenance import provenance
@@ -60,14 +61,14 @@ def test_events_are_lines_with_time_site_instance_and_what(make_plan: MakePlan, 
     folder = RunFolder(tmp_path / "run", make_plan("a"))
     folder.event("joined", site="local", instance="a", pid=7)
     folder.close()
-    (event,) = read_events(tmp_path / "run")
+    (event,) = read_events(OpenFolder(tmp_path / "run"))
     assert (event["site"], event["instance"], event["what"], event["pid"]) == ("local", "a", "joined", 7)
     assert event["time"] > 1.7e9
 
 
 def test_an_event_that_is_just_being_written_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "events.jsonl").write_text('{"what": "joined"}\n{"what": "le')
-    assert [event["what"] for event in read_events(tmp_path)] == ["joined"]
+    assert [event["what"] for event in read_events(OpenFolder(tmp_path))] == ["joined"]
 
 
 def test_staged_files_are_copied_to_the_working_folder(make_plan: MakePlan, tmp_path: Path) -> None:
@@ -80,7 +81,7 @@ def test_staged_files_are_copied_to_the_working_folder(make_plan: MakePlan, tmp_
     folder = RunFolder(tmp_path / "run", plan)
     folder.stage_in(plan)
     folder.close()
-    assert sorted(path.name for path in folder.work(staged).iterdir()) == ["1.csv", "grid.nc"]
+    assert sorted(path.name for path in (folder.path / folder.work(staged)).iterdir()) == ["1.csv", "grid.nc"]
 
 
 def test_provenance_has_the_hashes_of_files_that_were_staged_as_they_were_then(
@@ -97,7 +98,7 @@ def test_provenance_has_the_hashes_of_files_that_were_staged_as_they_were_then(
     folder = RunFolder(tmp_path / "run", plan)
     folder.stage_in(plan)
     (model / "grid.nc").write_text("another")
-    journal = Journal(folder.path)
+    journal = Journal(folder.files)
     journal.write("staged", site="alpha", sha256={"grid.nc": "0123"})
     journal.close()
     told = provenance(plan, folder, [], 0.0)
@@ -105,7 +106,7 @@ def test_provenance_has_the_hashes_of_files_that_were_staged_as_they_were_then(
     sha256 = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("grid.nc", "data/1.csv", "data/deep/2.csv")}
     assert told["staged"] == {"a": sha256}
     assert told["staged_at_sites"] == {"alpha": {"grid.nc": "0123"}}
-    assert (folder.work(staged) / "grid.nc").stat().st_mode & 0o777 == 0o755
+    assert (folder.path / folder.work(staged) / "grid.nc").stat().st_mode & 0o777 == 0o755
 
 
 def test_a_file_to_stage_that_is_missing_is_named(make_plan: MakePlan, tmp_path: Path) -> None:
@@ -149,7 +150,7 @@ def test_a_folder_is_staged_with_what_its_links_lead_to_and_those_that_lead_back
     folder.stage_in(plan)
     folder.close()
     (model / "data").chmod(0o755)
-    work = folder.work(plan.instances[0])
+    work = folder.path / folder.work(plan.instances[0])
     found = sorted(str(path.relative_to(work)) for path in work.rglob("*"))
     assert found == ["data", "data/1.csv", "data/near", "data/near/2.csv"]
     assert sorted(folder.staged["a"]) == ["data/1.csv", "data/near/2.csv"]
@@ -161,10 +162,10 @@ def test_results_that_are_no_files_have_no_hash_and_nobody_waits_for_them(make_p
     told = dataclasses.replace(plan.instances[0], stage_out=("*", "**/none"))
     plan = dataclasses.replace(plan, instances=(told,))
     folder = RunFolder(tmp_path / "run", plan)
-    os.mkfifo(folder.work(told) / "pipe")
-    (folder.work(told) / "zero").symlink_to("/dev/zero")
+    os.mkfifo(folder.path / folder.work(told) / "pipe")
+    (folder.path / folder.work(told) / "zero").symlink_to("/dev/zero")
     for name in "ab":
-        (folder.work(told) / name).symlink_to(".")
+        (folder.path / folder.work(told) / name).symlink_to(".")
     found = provenance(plan, folder, [], 0.0)
     folder.close()
     assert found["results"] == {"a": {f"instances/a/work/{name}": None for name in ("a", "b", "pipe", "zero")}}

@@ -112,6 +112,41 @@ def test_why_a_program_does_not_start(harness: Supervised, program: str, folder:
     assert (report.word, report.errno) == ("refused", errno)
 
 
+@pytest.mark.parametrize("fork", [False, True], ids=["directly", "by the fork server"])
+def test_a_program_starts_in_the_folder_of_its_run_also_when_another_has_its_path(tmp_path: Path, fork: bool) -> None:
+    run, moved = tmp_path / "run", tmp_path / "moved"
+    (run / "work").mkdir(parents=True)
+    started = Supervised(run)
+    try:
+        run.rename(moved)
+        (run / "work").mkdir(parents=True)
+        command = [sys.executable, "-c", "import os; print(os.getcwd())"]
+        env = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        logs = Path("work/out"), Path("work/err")
+        started.executor.start(ProcessStart("a", command, env, Path("work"), *logs, fork=fork))
+        assert started.report("ended", "a").status == 0, (moved / "work/err").read_text()
+    finally:
+        started.executor.close(run, print)
+    assert (moved / "work/out").read_text() == f"{moved}/work\n"
+    assert os.listdir(run / "work") == []
+
+
+@pytest.mark.parametrize("link", ["log", "logs"])
+def test_the_output_of_a_program_is_written_through_no_link_of_the_run(harness: Supervised, link: str) -> None:
+    (harness.folder / "precious").mkdir()
+    (harness.folder / "precious/log").write_text("precious")
+    (harness.folder / "logs").mkdir()
+    if link == "log":
+        (harness.folder / "logs/log").symlink_to("../precious/log")
+    else:
+        (harness.folder / "logs").rmdir()
+        (harness.folder / "logs").symlink_to("precious")
+    log = Path("logs/log")
+    harness.executor.start(ProcessStart("a", ["/bin/echo", "x"], {}, harness.folder, log, log))
+    assert harness.report("unwritable", "a").file == "logs/log"
+    assert (harness.folder / "precious/log").read_text() == "precious"
+
+
 def test_names_that_are_no_text_reach_a_program_as_they_are(harness: Supervised) -> None:
     odd = os.fsdecode(b"\xe9\xff")
     folder = harness.folder / odd

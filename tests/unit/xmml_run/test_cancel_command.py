@@ -22,9 +22,10 @@ from xmml_run.xmml_command import xmml_command
 #: event; the end of that is the end of the run.
 ENDING = """import sys
 from pathlib import Path
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.run_lock import own
 folder = Path(sys.argv[1])
-owned = own(folder)
+owned = own(OpenFolder(folder))
 print("owned", flush=True)
 for line in sys.stdin:
     with open(folder / "events.jsonl", "a") as events:

@@ -85,6 +85,37 @@ def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(foreign: Path, name:
     assert xmml_command(["cancel", str(foreign)]) == 2
 
 
+@pytest.mark.parametrize("name", ["plan.json", "events.jsonl", "journal.jsonl", ".lock", SEAL, DOOR, "report.html"])
+def test_a_link_in_the_place_of_a_file_is_refused_in_one_line(
+    tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    run.mkdir()
+    write_run(run, {"what": "joined", "host": "here"})
+    if (run / name).exists():
+        (run / name).rename(elsewhere)
+    else:
+        elsewhere.write_text("")
+    (run / name).symlink_to(elsewhere)
+    told = f"{run / name} is a symbolic link, and xMML follows none in the folder of a run\n"
+    for command in ("status", "report", "cancel", "attach", "methods"):
+        assert xmml_command([command, str(run)]) == 2
+        assert capsys.readouterr() == ("", f"xmml {command}: {told}")
+    assert run_model(["--resume", str(run)]) == 2
+    assert capsys.readouterr() == ("", f"xmml-run: {told}")
+
+
+def test_logs_are_not_read_through_a_link(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_run(tmp_path, {"what": "joined", "host": "here"})
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / "instances/a").mkdir(parents=True)
+    (tmp_path / "instances/a/stdout").symlink_to(tmp_path / "precious")
+    assert xmml_command(["logs", str(tmp_path), "a"]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "instances/a/stdout: it is a symbolic link" in told.err
+
+
 def test_what_it_says_cannot_write_to_the_terminal(foreign: Path, capsys: pytest.CaptureFixture[str]) -> None:
     event = {"what": "site", "instance": None, "about": "alpha", "text": "\033]0;owned\a pending"}
     (foreign / "events.jsonl").write_text(json.dumps(event) + "\n")

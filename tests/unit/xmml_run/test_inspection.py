@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 from written_runs import PLAN, write_run
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.run_lock import RunLocked, is_owned, own
 from xmml_run.arguments import UsageError
 from xmml_run.commands.status import status_lines
 from xmml_run.errors import NotARun
-from xmml_run.inspection import follow, going, read_run
+from xmml_run.inspection import follow, going, open_run, read_run
 from xmml_run.main import xmml_run
 from xmml_run.resume import resumed
 from xmml_run.xmml_command import xmml_command
@@ -26,9 +27,10 @@ from xmml_run.xmml_command import xmml_command
 #: Owns the run in a folder until it is killed, and leaves what a run leaves whose machine loses its power.
 OWNER = """import sys, time
 from pathlib import Path
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.run_lock import own
 folder = Path(sys.argv[1])
-owned = own(folder)
+owned = own(OpenFolder(folder))
 (folder / ".secret").write_text("s")
 (folder / ".questions").write_text("xmml-questions-of-nobody")
 print("owned", flush=True)
@@ -55,8 +57,8 @@ def kill(process: subprocess.Popen[str]) -> None:
 def test_a_run_that_goes_on_shows_the_latest_progress(tmp_path: Path) -> None:
     progress = {"messages_sent": 3, "messages_received": 0, "bytes_sent": 24, "bytes_received": 0}
     write_run(tmp_path, {"what": "joined", "host": "here"}, {"what": "progress", **progress})
-    with own(tmp_path):
-        view = read_run(tmp_path)
+    with own(OpenFolder(tmp_path)):
+        view = read_run(OpenFolder(tmp_path))
     assert (view.state, view.instances["a"]["state"], view.instances["a"]["messages_sent"]) == ("running", "running", 3)
 
 
@@ -68,8 +70,8 @@ def test_an_instance_that_ends_while_its_run_is_stopped_has_not_failed(tmp_path:
         {"what": "lost"},
         {"what": "ended", "status": -15},
     )
-    with own(tmp_path):
-        assert read_run(tmp_path).instances["a"]["state"] == "stopped"
+    with own(OpenFolder(tmp_path)):
+        assert read_run(OpenFolder(tmp_path)).instances["a"]["state"] == "stopped"
 
 
 def test_a_run_whose_instances_are_gone_and_whose_results_are_on_their_way_is_ending(tmp_path: Path) -> None:
@@ -82,25 +84,25 @@ def test_a_run_whose_instances_are_gone_and_whose_results_are_on_their_way_is_en
         {"what": "site progress", "instance": None, "site": "beta", "doing": "fetching results"},
         {"what": "site progress", "instance": None, "site": "beta", "doing": ""},
     )
-    with own(tmp_path):
-        view = read_run(tmp_path)
+    with own(OpenFolder(tmp_path)):
+        view = read_run(OpenFolder(tmp_path))
     assert (view.state, view.instances["a"]["state"]) == ("ending", "left")
     assert view.sites == {"alpha": "fetching results", "beta": "done"}
 
 
 def test_a_run_that_was_killed_is_lost(tmp_path: Path) -> None:
     write_run(tmp_path, {"what": "joined", "host": "here"})
-    assert read_run(tmp_path).state == "lost"
+    assert read_run(OpenFolder(tmp_path)).state == "lost"
 
 
 def test_a_run_is_owned_as_long_as_its_command_lives(tmp_path: Path, owner: subprocess.Popen[str]) -> None:
-    assert read_run(tmp_path).state == "running"
+    assert read_run(OpenFolder(tmp_path)).state == "running"
     with pytest.raises(RunLocked, match="another process carries out the run"):
-        own(tmp_path)
+        own(OpenFolder(tmp_path))
     kill(owner)
     assert (tmp_path / ".secret").exists()
-    assert read_run(tmp_path).state == "lost"
-    own(tmp_path).close()
+    assert read_run(OpenFolder(tmp_path)).state == "lost"
+    own(OpenFolder(tmp_path)).close()
 
 
 def test_who_only_looks_does_not_keep_others_from_a_run(tmp_path: Path) -> None:
@@ -109,13 +111,13 @@ def test_who_only_looks_does_not_keep_others_from_a_run(tmp_path: Path) -> None:
 
     def look() -> None:
         while not done.is_set():
-            is_owned(tmp_path)
+            is_owned(OpenFolder(tmp_path))
 
     looking = threading.Thread(target=look)
     looking.start()
     try:
         for _ in range(100):
-            own(tmp_path).close()
+            own(OpenFolder(tmp_path)).close()
     finally:
         done.set()
         looking.join()
@@ -123,12 +125,12 @@ def test_who_only_looks_does_not_keep_others_from_a_run(tmp_path: Path) -> None:
 
 def test_a_run_of_a_process_that_was_forked_is_owned_when_the_first_one_has_gone(tmp_path: Path) -> None:
     write_run(tmp_path)
-    ours = own(tmp_path)
+    ours = own(OpenFolder(tmp_path))
     copy = os.dup(ours.fileno())  # as a fork has it
     ours.close()
-    assert is_owned(tmp_path)
+    assert is_owned(OpenFolder(tmp_path))
     os.close(copy)
-    assert not is_owned(tmp_path)
+    assert not is_owned(OpenFolder(tmp_path))
 
 
 @pytest.mark.parametrize("journal", [None, "", '{"what": "launch", "run": "m-1", "pid": %d, "started": ""}\n'])
@@ -167,16 +169,16 @@ def test_a_run_is_resumed_only_when_its_owner_is_gone(tmp_path: Path, owner: sub
         resumed(tmp_path)
     kill(owner)
     plan, folder, journal = resumed(tmp_path)
-    assert (plan, folder.run_id, is_owned(tmp_path)) == (PLAN, "m-1", True)
+    assert (plan, folder.run_id, is_owned(OpenFolder(tmp_path))) == (PLAN, "m-1", True)
     folder.close()
     journal.close()
-    assert not is_owned(tmp_path)
+    assert not is_owned(OpenFolder(tmp_path))
 
 
 def test_a_run_that_has_ended_says_how(tmp_path: Path) -> None:
     ended = {"status": "failed", "reason": "a failed: no", "instances": {"a": {"state": "failed"}}, "wall_s": 2.0}
     write_run(tmp_path, {"what": "run ended", "instance": None, **ended})
-    view = read_run(tmp_path)
+    view = read_run(OpenFolder(tmp_path))
     assert (view.state, view.reason, view.instances["a"]["state"]) == ("failed", "a failed: no", "failed")
 
 
@@ -203,7 +205,7 @@ def test_a_run_waits_while_queues_say_so_and_nothing_has_started() -> None:
 
 def test_a_lost_run_on_this_machine_can_be_started_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_run(tmp_path, {"what": "joined", "host": "here"})
-    assert status_lines(read_run(tmp_path))[1:3] == [
+    assert status_lines(read_run(OpenFolder(tmp_path)))[1:3] == [
         "  its xmml-run was killed; start it again with xmml-run MODEL",
         "  last news:",
     ]
@@ -256,7 +258,7 @@ def test_a_lost_run_over_sites_says_what_resuming_and_cancelling_it_would_do(
 ) -> None:
     write_run(tmp_path, {"what": "joined", "host": "here"}, {"what": "site", "about": "alpha", "text": "connecting"})
     write_journal(tmp_path, *lines)
-    assert status_lines(read_run(tmp_path))[1:6] == [
+    assert status_lines(read_run(OpenFolder(tmp_path)))[1:6] == [
         "  its xmml-run was killed",
         f"  xmml-run --resume {tmp_path} {resuming}",
         f"  xmml cancel {tmp_path} ends and removes what is left at {left}",
@@ -268,27 +270,27 @@ def test_a_lost_run_over_sites_says_what_resuming_and_cancelling_it_would_do(
 def test_what_is_told_of_no_single_site_is_no_news_of_a_site(tmp_path: Path) -> None:
     failed = {"about": "", "text": "alpha could not be cleaned: the disk is full; xmml cancel runs/r tries again"}
     write_run(tmp_path, {"what": "site", "about": "alpha", "text": "connecting"}, {"what": "site", **failed})
-    assert read_run(tmp_path).sites == {"alpha": "connecting"}
+    assert read_run(OpenFolder(tmp_path)).sites == {"alpha": "connecting"}
 
 
 def test_the_site_of_each_instance_is_told_if_there_are_several(tmp_path: Path) -> None:
     a = PLAN.instances[0]
     over_sites = dataclasses.replace(PLAN, instances=(a, dataclasses.replace(a, name="b", site="beta")))
     write_run(tmp_path, {"what": "joined", "host": "n1"}, plan=over_sites)
-    lines = status_lines(read_run(tmp_path))
+    lines = status_lines(read_run(OpenFolder(tmp_path)))
     assert [line.split("received, ")[1] for line in lines if "received" in line] == [f"at {a.site}, on n1", "at beta"]
 
 
 def test_a_lost_run_of_which_nothing_is_left_says_so(tmp_path: Path) -> None:
     write_run(tmp_path, {"what": "joined", "host": "here"})
     write_journal(tmp_path, *({"what": "clean", "site": site} for site in ("alpha", "beta")))
-    assert f"  xmml cancel {tmp_path} finds nothing at its sites" in status_lines(read_run(tmp_path))
+    assert f"  xmml cancel {tmp_path} finds nothing at its sites" in status_lines(read_run(OpenFolder(tmp_path)))
 
 
 def test_a_lost_run_whose_journal_cannot_be_read_says_so(tmp_path: Path) -> None:
     write_run(tmp_path, {"what": "joined", "host": "here"})
     (tmp_path / "journal.jsonl").write_text("nonsense\n")
-    assert "is not the journal of a run" in status_lines(read_run(tmp_path))[1]
+    assert "is not the journal of a run" in status_lines(read_run(OpenFolder(tmp_path)))[1]
 
 
 def test_a_run_that_has_ended_is_not_resumed_though_results_of_it_lie_at_a_site(
@@ -343,20 +345,20 @@ def test_what_the_plan_of_a_run_fixes_is_refused_when_it_is_resumed(
 def test_a_file_is_not_the_folder_of_a_run(tmp_path: Path) -> None:
     (tmp_path / "model.xmml").write_text("<model/>")
     with pytest.raises(NotARun, match="is not the folder of a run"):
-        read_run(tmp_path / "model.xmml")
+        open_run(tmp_path / "model.xmml")
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotARun, match="is not the folder of a run"):
-        read_run(tmp_path)
+        read_run(OpenFolder(tmp_path))
 
 
 def test_following_a_log_ends_with_the_run(tmp_path: Path) -> None:
     write_run(tmp_path)
-    owned = own(tmp_path)
+    owned = own(OpenFolder(tmp_path))
     log = tmp_path / "stdout"
     log.write_text("one\n")
-    lines = follow([log], tmp_path, go_on=True)
+    lines = follow(["stdout"], OpenFolder(tmp_path), go_on=True)
     assert next(lines) == "one\n"
 
     def go_on() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 import shlex
 from collections.abc import Collection
@@ -17,6 +18,7 @@ from xmml_sites.ssh.remote_shell import path_word
 
 from xmml_executors.executor import Tell
 from xmml_executors.launch.site.run_site import RunSite
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
 
@@ -52,34 +54,35 @@ async def build_at(site: RunSite, parts: Collection[str], plan: Plan, folder: Ru
     """
     for number, (build, part) in enumerate(builds_at(plan, parts), 1):
         tell(f"building: {build.command}", site.name)
-        log = folder.path / "builds" / f"{site.name}-{number}.log"
-        log.parent.mkdir(exist_ok=True)
+        log = f"builds/{site.name}-{number}.log"
+        folder.files.make_folder("builds")
         lines = [
             *environment_lines(part),
             f'{{ ! p=$(command -v {path_word(part.python)}) || export PATH="$(dirname "$p"):$PATH"; }}',
         ]
         lines.append(f"cd {shlex.quote(plan.model_folder if site.shares_files else site.folder + '/model')}")
         text = required(lines) + build.command
-        status, said = await _carried_out(site, text, log)
+        status, said = await _carried_out(site, text, folder.files, log)
         if status != 0:
             how = f"took longer than {BUILD_WITHIN_S:g} s" if status is None else f"ended with exit status {status}"
             raise SiteError(
                 f"{build.instances[0]}: its build at {site.name}, {build.command}, {how}: {said or 'without a word'}; "
-                f"see {log}"
+                f"see {folder.path / log}"
             )
 
 
-async def _carried_out(site: RunSite, text: str, log: Path) -> tuple[int | None, str]:
+async def _carried_out(site: RunSite, text: str, folder: OpenFolder, log: str) -> tuple[int | None, str]:
     """Run shell text as in a login and write what it says into a file, as it comes; return its exit status (`None`: it
     took too long) and what went wrong: the first error that a compiler has told, else the last of its words. Whatever
     ends the waiting ends also what runs there."""
     said, is_error = "", False
     process = await site.transport.start(
-        f"{_noted(site, log.stem)}exec {site.shell} {shlex.quote(text)} </dev/null 2>&1", lease_s=LEASE_S
+        f"{_noted(site, Path(log).stem)}exec {site.shell} {shlex.quote(text)} </dev/null 2>&1", lease_s=LEASE_S
     )
     try:
         async with asyncio.timeout(BUILD_WITHIN_S):
-            with log.open("w", buffering=1, encoding="utf-8") as file:
+            opened = folder.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            with open(opened, "w", buffering=1, encoding="utf-8") as file:
                 async for line in process.lines():
                     file.write(line + "\n")
                     if not is_error:

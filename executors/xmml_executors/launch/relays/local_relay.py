@@ -16,8 +16,11 @@ from pathlib import Path
 from xmml_native import mto
 
 from xmml_executors.launch.relays.certificates import Certificates
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.outcome import SiteError
 
+#: The standard error of the relay, as a file.
+STANDARD_ERROR = Path("/proc/self/fd/2")
 #: How long the relay may take to answer.
 ANSWER_WITHIN_S = 10.0
 
@@ -37,14 +40,23 @@ class LocalRelay:
     """A process of `mto` that serves the runs of this process, and ends with us, however we end."""
 
     def __init__(
-        self, name: str, run: str, secret: bytes, log: Path, *, is_open: bool, takes_clear: bool = False
+        self,
+        name: str,
+        run: str,
+        secret: bytes,
+        folder: OpenFolder,
+        log: str,
+        *,
+        is_open: bool,
+        takes_clear: bool = False,
     ) -> None:
         """Start it.
 
         Args:
             name: of the relay, as streams are addressed to it.
             run, secret: the first run that it serves.
-            log: the file that it appends its log to; its folder is made.
+            folder: that its log lies in, open as long as the relay.
+            log: the name of the file in it that the relay appends its log to.
             is_open: compute nodes of the cluster that we are on dial it; else it listens on the loopback device only.
             takes_clear: some relays that dial it do so without encryption. (It dials nobody itself.)
 
@@ -53,7 +65,7 @@ class LocalRelay:
         """
         self.name = name
         self._runs = {run: secret}
-        self._log = log
+        self._folder, self._log = folder, log
         self._takes_clear = takes_clear
         self._device = device_of(is_open=is_open)
         self.host = socket.gethostname() if is_open else "127.0.0.1"
@@ -77,12 +89,14 @@ class LocalRelay:
     def _start(self) -> None:
         command = [
             str(mto.PROGRAM),
-            *words_of(self.name, self._device, self.port, self._log, takes_clear=self._takes_clear),
+            *words_of(self.name, self._device, self.port, STANDARD_ERROR, takes_clear=self._takes_clear),
         ]
         try:
-            self._log.parent.mkdir(parents=True, exist_ok=True)
-            # Why it does not begin, or falls, it says there.
-            with open(self._log, "ab", opener=_for_the_owner) as standard_error:
+            if above := os.path.dirname(self._log):
+                self._folder.make_folder(above)
+            # Why it does not begin, or falls, it says there, too.
+            opened = self._folder.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            with open(opened, "ab") as standard_error:
                 self._process = subprocess.Popen(
                     command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=standard_error, process_group=0
                 )
@@ -184,12 +198,9 @@ class LocalRelay:
             answer: dict[str, object] = json.loads(line)
         except ValueError:  # it has said something else, or nothing
             self.close()
-            raise SiteError(f"the relay of this machine does not begin; why it says in {self._log}") from None
+            log = self._folder.path / self._log
+            raise SiteError(f"the relay of this machine does not begin; why it says in {log}") from None
         return answer
-
-
-def _for_the_owner(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def port_of(status: dict[str, object]) -> int:

@@ -24,6 +24,7 @@ from typing import Any
 from xmml_native.machine import start_of
 
 from xmml.late_dataclass import dataclass
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.outcome import SiteError
 
 #: The file, in the folder of the run.
@@ -41,16 +42,16 @@ class Journal:
         past: what it told when it was opened.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: OpenFolder) -> None:
         """Open it, behind its last whole line if there is one.
 
         Raises:
             JournalLocked: somebody else has it open.
             SiteError: it cannot be written, or is none.
         """
-        self.path = folder / JOURNAL
+        self.path = folder.path / JOURNAL
         try:
-            self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            self._descriptor = folder.open(JOURNAL, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         except OSError as error:
             raise self._unwritable(error) from None
         try:
@@ -59,16 +60,16 @@ class Journal:
             os.close(self._descriptor)
             raise
 
-    def _taken_up(self, folder: Path) -> JournalContent:
+    def _taken_up(self, folder: OpenFolder) -> JournalContent:
         """Lock the file, put an end to its last line, and return what it tells."""
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise JournalLocked(f"{_holder(read_journal(folder))} {folder}; try again when it has ended") from None
+            raise JournalLocked(f"{_holder(read_journal(folder))} {folder.path}; try again when it has ended") from None
         except OSError:
             pass  # a file system without locks: a run there is better than none
         try:
-            text = self.path.read_bytes()
+            text = folder.read(JOURNAL)
             if (whole := text.rfind(b"\n") + 1) < len(text):
                 os.ftruncate(self._descriptor, whole)
         except OSError as error:
@@ -145,19 +146,19 @@ class JournalContent:
         return [name for name, site in self.sites.items() if not site.is_clean]
 
 
-def read_journal(folder: Path) -> JournalContent | None:
+def read_journal(folder: OpenFolder) -> JournalContent | None:
     """Return what the journal of a run tells; `None` if it has none.
 
     Raises:
         SiteError: it cannot be read, or is none.
     """
     try:
-        text = (folder / JOURNAL).read_bytes()
+        text = folder.read(JOURNAL)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise SiteError(f"the journal of the run cannot be read: {folder / JOURNAL}: {error.strerror}") from None
-    return _past_of(folder / JOURNAL, text)
+        raise SiteError(f"the journal of the run cannot be read: {error.filename}: {error.strerror}") from None
+    return _past_of(folder.path / JOURNAL, text)
 
 
 def _past_of(path: Path, text: bytes) -> JournalContent:
@@ -192,30 +193,30 @@ def whole_lines(text: bytes) -> Iterator[dict[str, Any]]:
     return map(json.loads, lines)
 
 
-def jobs_at_sites(folder: Path) -> list[dict[str, str]]:
+def jobs_at_sites(folder: OpenFolder) -> list[dict[str, str]]:
     """Return the jobs that a run had at sites, each with its id in the queue and the host that it began on."""
     told = []
     with contextlib.suppress(OSError, ValueError):
-        for entry in whole_lines((folder / JOURNAL).read_bytes()):
+        for entry in whole_lines(folder.read(JOURNAL)):
             if entry["what"] == "go":
                 told.append({key: entry[key] for key in ("site", "job", "id", "host")})
     return told
 
 
-def programs_at_sites(folder: Path) -> dict[str, dict[str, str | None]]:
+def programs_at_sites(folder: OpenFolder) -> dict[str, dict[str, str | None]]:
     """Return the hashes of the programs that a run has used at sites: site, path in the model's folder, SHA-256."""
     return _hashes_at_sites(folder, "programs")
 
 
-def staged_at_sites(folder: Path) -> dict[str, dict[str, str | None]]:
+def staged_at_sites(folder: OpenFolder) -> dict[str, dict[str, str | None]]:
     """Return the hashes of the files of the model that sites were given: site, path in the model's folder, SHA-256."""
     return _hashes_at_sites(folder, "staged")
 
 
-def _hashes_at_sites(folder: Path, what: str) -> dict[str, dict[str, str | None]]:
+def _hashes_at_sites(folder: OpenFolder, what: str) -> dict[str, dict[str, str | None]]:
     told: dict[str, dict[str, str | None]] = {}
     with contextlib.suppress(OSError, ValueError):
-        for entry in whole_lines((folder / JOURNAL).read_bytes()):
+        for entry in whole_lines(folder.read(JOURNAL)):
             if entry["what"] == what:
                 told[entry["site"]] = entry["sha256"]
     return told

@@ -6,7 +6,8 @@ import contextlib
 import os
 from pathlib import Path
 
-from xmml_executors.launch.site.journal import Journal
+from xmml_executors.launch.site.journal import JOURNAL, Journal
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.outcome import SiteError
 
 
@@ -15,6 +16,7 @@ class SharedFolder:
 
     Attributes:
         name: of the folder, here and at sites.
+        files: the folder.
     """
 
     def __init__(self, parent: Path) -> None:
@@ -27,16 +29,19 @@ class SharedFolder:
             SiteError: it cannot be written.
         """
         self.name = f"shared-{os.urandom(4).hex()}"
-        self.path = parent.absolute() / self.name
+        path = parent.absolute() / self.name
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            path.mkdir(parents=True)
+            self.files = OpenFolder(path, follow=False)
         except OSError as error:
-            raise SiteError(f"{self.path} cannot be made: {error.strerror}") from None
-        self.journal = Journal(self.path)
+            raise SiteError(f"{path} cannot be made: {error.strerror}") from None
+        self.journal = Journal(self.files)
 
     def close(self) -> None:
         """Remove the journal; logs stay."""
         self.journal.close()
-        self.journal.path.unlink(missing_ok=True)
+        self.files.remove(JOURNAL)
         with contextlib.suppress(OSError):
-            self.path.rmdir()
+            if self.files.is_in_place():
+                self.files.path.rmdir()
+        self.files.close()

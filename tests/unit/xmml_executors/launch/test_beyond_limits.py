@@ -15,6 +15,7 @@ from xmml_executors.launch.jobs.site_job import SiteJob
 from xmml_executors.launch.site.journal import Journal
 from xmml_executors.launch.site.login import SiteLogin
 from xmml_executors.launch.site.run_site import RunSite
+from xmml_executors.open_folder import OpenFolder
 from xmml_planner import Job
 from xmml_planner.sites import Site
 from xmml_sites.ssh.local import LocalTransport
@@ -45,7 +46,7 @@ def answer(folder: Path, name: str, text: str) -> None:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[RunSite]:
-    journal = Journal(tmp_path)
+    journal = Journal(OpenFolder(tmp_path))
     yield RunSite(ALPHA, "r-1", journal, SiteLogin(ALPHA, LocalTransport("alpha")))
     journal.close()
 

@@ -48,7 +48,7 @@ class Building:
         """Build; `meanwhile` is told the task that does it."""
 
         async def carry_out() -> None:
-            site = RunSite(self.cluster, self.folder.run_id, Journal(self.folder.path))
+            site = RunSite(self.cluster, self.folder.run_id, Journal(self.folder.files))
             site.folder = str(self.there)
             parts = {each.name for each in self.plan.sites}
             task = asyncio.create_task(build_at(site, parts, self.plan, self.folder, lambda *_: None))
@@ -137,7 +137,7 @@ def test_builds_are_ended_where_the_folder_of_the_run_was_prepared(building: Bui
         program.chmod(0o755)
 
     async def end_builds() -> None:
-        site = RunSite(building.cluster, building.folder.run_id, Journal(building.folder.path))
+        site = RunSite(building.cluster, building.folder.run_id, Journal(building.folder.files))
         try:
             await site.end_builds(str(building.there))
         finally:

@@ -17,6 +17,7 @@ from xmml_executors.launch.jobs.site_job import SiteJob
 from xmml_executors.launch.site.journal import Journal
 from xmml_executors.launch.site.login import SiteLogin
 from xmml_executors.launch.site.run_site import RunSite
+from xmml_executors.open_folder import OpenFolder
 from xmml_planner import Job
 from xmml_planner.sites import Site
 from xmml_sites.batch import SchedulerUnavailable
@@ -59,7 +60,7 @@ def queue() -> Queue:
 
 @pytest.fixture
 def site(tmp_path: Path, queue: Queue) -> Iterator[RunSite]:
-    journal = Journal(tmp_path)
+    journal = Journal(OpenFolder(tmp_path))
     alpha = Site("alpha", ssh="alpha", scheduler="slurm")
     yield RunSite(alpha, "r-1", journal, SiteLogin(alpha, queue))
     journal.close()

@@ -21,6 +21,7 @@ from xmml_executors.launch.jobs.site_job import SiteJob
 from xmml_executors.launch.site.journal import Journal
 from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.launch.teardown import SILENT_S, Arrived, NotFetched
+from xmml_executors.open_folder import OpenFolder
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
 from xmml_native import mto
@@ -39,7 +40,13 @@ def there(make_plan: Callable[..., Plan], tmp_path: Path) -> Any:
     job = Job("there", "there", ("a",))
     jobs = {"there": SiteJob("there", "there", Site("there"), job, 60.0, JobNodes(job, Site("there"), ()))}
     arrived = Arrived("there", lambda _: None)
-    return SimpleNamespace(name="there"), make_plan("a", "b"), SimpleNamespace(path=tmp_path), jobs, arrived
+    return (
+        SimpleNamespace(name="there"),
+        make_plan("a", "b"),
+        SimpleNamespace(path=tmp_path, files=OpenFolder(tmp_path)),
+        jobs,
+        arrived,
+    )
 
 
 def fetched(there: Any, monkeypatch: pytest.MonkeyPatch, pause_s: float) -> NotFetched:
@@ -127,7 +134,7 @@ class Result:
             self._folder.close()
 
     async def _fetch(self) -> NotFetched:
-        site = RunSite(Site("there", python=sys.executable), self._folder.run_id, Journal(self._folder.path))
+        site = RunSite(Site("there", python=sys.executable), self._folder.run_id, Journal(self._folder.files))
         site.folder = str(self._there)
         try:
             jobs = {"there": SiteJob("there", "there", site.site, self._job, 60.0, JobNodes(self._job, site.site, ()))}

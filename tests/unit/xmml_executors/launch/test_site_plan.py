@@ -16,6 +16,7 @@ from waiting import LIMIT_S, until
 from xmml_executors.launch.jobs.site_plan import relay_links
 from xmml_executors.launch.relays.local_relay import LocalRelay
 from xmml_executors.launch.relays.remote_relay import RemoteRelay
+from xmml_executors.open_folder import OpenFolder
 from xmml_planner import Plan
 from xmml_planner.execution_plan import PlannedPath
 from xmml_planner.sites import Site
@@ -82,7 +83,8 @@ def test_links_stand_as_the_plan_says(tmp_path: Path, streams: int, encrypt: boo
         f"t{os.getpid()}-h",
         RUN,
         SECRET,
-        tmp_path / "here.log",
+        OpenFolder(tmp_path),
+        "here.log",
         is_open=False,
         takes_clear=relay_links(plan, "laptop").takes_clear,
     )
@@ -135,7 +137,7 @@ def stranger_to(port: int) -> subprocess.Popen[bytes]:
 
 
 def test_relays_of_a_run_trust_each_other_only_also_after_they_were_started_again(tmp_path: Path) -> None:
-    here = LocalRelay(f"t{os.getpid()}-h", RUN, SECRET, tmp_path / "here.log", is_open=False)
+    here = LocalRelay(f"t{os.getpid()}-h", RUN, SECRET, OpenFolder(tmp_path), "here.log", is_open=False)
     stranger: subprocess.Popen[bytes] | None = None
 
     async def all_of_it() -> None:
