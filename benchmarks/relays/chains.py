@@ -138,13 +138,16 @@ def relays(
         RunFailed: one does not start, or they do not find each other.
     """
     mto = places.tool("mto") or places.ROOT / "target" / "release" / "mto"
+    key_file = run.secret_file.with_name("relay-key")
+    key_file.touch(mode=0o600)
+    key_file.write_bytes(subprocess.run([mto, "relay-key", run.secret_file], capture_output=True, check=True).stdout)
     with contextlib.ExitStack() as standing:
         started: list[subprocess.Popen[Any]] = []
         addresses: list[str] = []
         for number, host in enumerate(hosts):
             file = run.secret_file.with_name(f"relay-{number}.toml")
             before = addresses[-1].partition("/")[0] if addresses else None
-            file.write_text(_configuration(_site(number), host, before, run, links, streams, figures))
+            file.write_text(_configuration(_site(number), host, before, run, key_file, links, streams, figures))
             process = host.start(
                 [mto, "--config", file, "--stdin"],
                 stdin=subprocess.PIPE,
@@ -166,7 +169,14 @@ def _site(number: int) -> str:
 
 
 def _configuration(
-    site: str, host: Host, to: str | None, run: Run, links: str, streams: int | None, figures: Figures | None
+    site: str,
+    host: Host,
+    to: str | None,
+    run: Run,
+    key_file: Path,
+    links: str,
+    streams: int | None,
+    figures: Figures | None,
 ) -> str:
     lines = [f'site = "{site}"', f'listen = ["{host.address}:0"]', f'control = "@{run.name}-{site}"']
     if links != "default":
@@ -176,7 +186,7 @@ def _configuration(
         lines += [f"streams = {streams}"] if streams is not None else []
         if figures is not None:
             lines += [f"latency_s = {figures.latency_s}", f"bandwidth_b_s = {figures.bandwidth_b_s}"]
-    lines += ["[[run]]", f'name = "{run.name}"', f'secret_file = "{run.secret_file}"']
+    lines += ["[[run]]", f'name = "{run.name}"', f'relay_key_file = "{key_file}"']
     return "\n".join(lines) + "\n"
 
 

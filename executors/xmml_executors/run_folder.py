@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
+from xmml_native.mto import relay_key
 from xmml_planner import Plan, PlannedInstance
 from xmml_planner.hosting import members
 
@@ -128,6 +129,11 @@ class RunFolder:
         except OSError as error:
             return f"{error.filename}: {explained(error)}"
         return ""
+
+    @property
+    def relay_key(self) -> str:
+        """What relays are given instead of the secret: they need no more to let its processes in."""
+        return relay_key(self.secret)
 
     def work(self, instance: PlannedInstance) -> str:
         """The working folder of an instance."""

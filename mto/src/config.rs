@@ -18,6 +18,7 @@ use xmml_wire::error::Error;
 use xmml_wire::handshake::MAX_NAME;
 use xmml_wire::methods::relay::address::site_problem;
 use xmml_wire::private_file;
+use xmml_wire::relay_key::RelayKey;
 
 use crate::encryption::Encryption;
 use crate::log::LogConfig;
@@ -178,8 +179,8 @@ impl FromStr for LinkConfig {
 pub struct RunConfig {
     /// Its name.
     pub name: String,
-    /// The file with its secret (hexadecimal digits), readable by its owner only; relative to the configuration.
-    pub secret_file: PathBuf,
+    /// The file with its relay key (`mto relay-key`), readable by its owner only; relative to the configuration.
+    pub relay_key_file: PathBuf,
     /// The run is forgotten when nobody of it has been connected for so long [s]; without it, never.
     #[serde(default)]
     pub lease_s: Option<f64>,
@@ -196,7 +197,7 @@ impl fmt::Display for Problem {
 }
 
 impl Config {
-    /// Reads a file; secrets are not read yet.
+    /// Reads a file; relay keys are not read yet.
     ///
     /// # Errors
     /// What is wrong, and where.
@@ -206,7 +207,7 @@ impl Config {
             Config::parse(&text).map_err(|Problem(problem)| Problem(format!("{}:{problem}", path.display())))?;
         let folder = path.parent().unwrap_or(Path::new("."));
         for run in &mut config.runs {
-            run.secret_file = folder.join(&run.secret_file);
+            run.relay_key_file = folder.join(&run.relay_key_file);
         }
         if let Some(file) = &mut config.certificate {
             *file = folder.join(&*file);
@@ -337,13 +338,13 @@ impl Config {
 }
 
 impl RunConfig {
-    /// Reads its secret.
+    /// Reads its relay key.
     ///
     /// # Errors
     /// It cannot be read, others can read it, or it is none.
-    pub fn secret(&self) -> Result<Vec<u8>, Problem> {
-        let problem = |text: String| Problem(format!("run \"{}\": {}: {text}", self.name, self.secret_file.display()));
-        private_file::read_secret(&self.secret_file).map_err(problem)
+    pub fn relay_key(&self) -> Result<RelayKey, Problem> {
+        let file = &self.relay_key_file;
+        RelayKey::read(file).map_err(|text| Problem(format!("run \"{}\": {}: {text}", self.name, file.display())))
     }
 
     /// Its lease.
@@ -445,7 +446,7 @@ mod tests {
     fn a_mistake_is_told_with_its_place() {
         assert_eq!(problem("site = 'alpha'\nlissten = []"), "2:1: unknown field `lissten`, expected one of `site`, `listen`, `control`, `ends`, `metrics`, `encrypt`, `certificate`, `trusted`, `stream_memory_b`, `log`, `link`, `run`");
         assert!(problem("site = 'alpha'\nlisten = 3").starts_with("2:10: "));
-        assert!(problem("site = 'alpha'\n[[run]]\nname = 'r'").contains("secret_file"));
+        assert!(problem("site = 'alpha'\n[[run]]\nname = 'r'").contains("relay_key_file"));
     }
 
     #[test]
@@ -461,11 +462,14 @@ mod tests {
             ("site = 'a'\ntrusted = ['00ff']", "64 hexadecimal digits"),
             ("site = 'a'\nmetrics = '0.0.0.0:1'", "loopback"),
             ("site = 'a'\ncontrol = '/tmp/x'", "expected @NAME"),
-            ("site = 'a'\n[[run]]\nname = 'r'\nsecret_file = 's'\n[[run]]\nname = 'r'\nsecret_file = 's'", "twice"),
-            ("site = 'a'\n[[run]]\nname = 'r'\nsecret_file = 's'\nlease_s = -1.0", "above 0"),
-            ("site = 'a'\n[[run]]\nname = 'r'\nsecret_file = 's'\nlease_s = 1e300", "above 0"),
-            ("site = 'a'\n[[run]]\nname = ''\nsecret_file = 's'", "1 to 255 bytes"),
-            (&format!("site = 'a'\n[[run]]\nname = '{}'\nsecret_file = 's'", "r".repeat(256)), "1 to 255 bytes"),
+            (
+                "site = 'a'\n[[run]]\nname = 'r'\nrelay_key_file = 's'\n[[run]]\nname = 'r'\nrelay_key_file = 's'",
+                "twice",
+            ),
+            ("site = 'a'\n[[run]]\nname = 'r'\nrelay_key_file = 's'\nlease_s = -1.0", "above 0"),
+            ("site = 'a'\n[[run]]\nname = 'r'\nrelay_key_file = 's'\nlease_s = 1e300", "above 0"),
+            ("site = 'a'\n[[run]]\nname = ''\nrelay_key_file = 's'", "1 to 255 bytes"),
+            (&format!("site = 'a'\n[[run]]\nname = '{}'\nrelay_key_file = 's'", "r".repeat(256)), "1 to 255 bytes"),
             (&format!("site = 'a'\ncontrol = '@{}'", "c".repeat(108)), "at most 108 bytes"),
         ] {
             assert!(problem(text).contains(expected), "{text}: {}", problem(text));
@@ -473,14 +477,14 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_others_can_read_is_refused() {
+    fn a_relay_key_that_others_can_read_is_refused() {
         use std::os::unix::fs::PermissionsExt;
-        let file = std::env::temp_dir().join(format!("mto-secret-{}", std::process::id()));
-        std::fs::write(&file, "0f".repeat(16)).unwrap();
-        let run = RunConfig { name: "r".into(), secret_file: file.clone(), lease_s: None };
+        let file = std::env::temp_dir().join(format!("mto-relay-key-{}", std::process::id()));
+        std::fs::write(&file, RelayKey::of(b"the secret").to_text()).unwrap();
+        let run = RunConfig { name: "r".into(), relay_key_file: file.clone(), lease_s: None };
         for (mode, is_fine) in [(0o640, false), (0o600, true)] {
             std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(run.secret().is_ok(), is_fine, "{mode:o}");
+            assert_eq!(run.relay_key().is_ok(), is_fine, "{mode:o}");
         }
         std::fs::remove_file(&file).unwrap();
     }

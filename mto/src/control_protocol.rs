@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use xmml_wire::handshake::Party;
 use xmml_wire::methods::unix::Unix;
 use xmml_wire::methods::{Listener, Method, TrafficKind};
+use xmml_wire::relay_key::RelayKey;
 use xmml_wire::wakeup::{poll_readable, poll_writable, Polled};
 
 use crate::status::Status;
@@ -26,8 +27,8 @@ pub enum Request {
     AddRun {
         /// Its name.
         run: String,
-        /// Its secret, as hexadecimal digits.
-        secret: String,
+        /// Made from its secret.
+        relay_key: RelayKey,
         /// Forget it when nobody of it has been connected for so long [s].
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lease_s: Option<f64>,
@@ -154,9 +155,10 @@ mod tests {
 
     #[test]
     fn a_request_is_one_object() {
-        let text = r#"{"command":"add-run","run":"canal","secret":"00ff"}"#;
-        let request = Request::AddRun { run: "canal".into(), secret: "00ff".into(), lease_s: None };
-        assert_eq!(serde_json::from_str::<Request>(text).unwrap(), request);
+        let relay_key = RelayKey::of(b"the secret");
+        let text = format!(r#"{{"command":"add-run","run":"canal","relay_key":"{}"}}"#, relay_key.to_text());
+        let request = Request::AddRun { run: "canal".into(), relay_key, lease_s: None };
+        assert_eq!(serde_json::from_str::<Request>(&text).unwrap(), request);
         assert_eq!(serde_json::to_string(&request).unwrap(), text);
         assert!(serde_json::from_str::<Request>(r#"{"command":"explode"}"#).is_err());
     }

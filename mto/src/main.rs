@@ -18,6 +18,8 @@ use mto::signals::Signals;
 use xmml_path::Credentials;
 use xmml_site::cleanup::take_place;
 use xmml_site::system::raise_limit_of_descriptors;
+use xmml_wire::private_file::{self, SECRET_MAX};
+use xmml_wire::relay_key::RelayKey;
 
 mod multiplexer;
 mod site;
@@ -68,7 +70,7 @@ struct Serve {
     /// What streams and links may hold together beyond what each has in any case (default: 512 MiB)
     #[arg(long, value_name = "BYTES")]
     stream_memory_b: Option<u64>,
-    /// A run, and the file with its secret (may be given several times)
+    /// A run, and the file with its relay key (may be given several times)
     #[arg(long, value_name = "RUN=FILE", value_parser = run_and_file)]
     run: Vec<RunConfig>,
     /// Take requests as lines of JSON from the standard input, answer on the standard output, and end with the input
@@ -100,15 +102,15 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Have a relay carry a run; the secret comes from a file, or from the standard input
+    /// Have a relay carry a run; the relay key comes from a file, or from the standard input
     AddRun {
         #[command(flatten)]
         which: Which,
         /// The run
         run: String,
-        /// The file with its secret; without it, it is read from the standard input
+        /// The file with its relay key; without it, the key is read from the standard input
         #[arg(long, value_name = "FILE")]
-        secret_file: Option<PathBuf>,
+        relay_key_file: Option<PathBuf>,
         /// Forget the run when nobody of it has been connected for so many seconds
         #[arg(long, value_name = "SECONDS")]
         lease: Option<f64>,
@@ -124,6 +126,11 @@ enum Command {
     Reload {
         #[command(flatten)]
         which: Which,
+    },
+    /// Print the relay key of a run: what a relay is given instead of the secret of the run, from which it is made
+    RelayKey {
+        /// The file with the secret of the run
+        secret_file: PathBuf,
     },
     /// Make a certificate that a relay shows to others, write it and its key to a new file, and print its SHA-256
     Certificate {
@@ -196,7 +203,7 @@ fn resolve_without_plugins() {
 fn run_and_file(text: &str) -> Result<RunConfig, String> {
     match text.split_once('=') {
         Some((name, file)) if !name.is_empty() && !file.is_empty() => {
-            Ok(RunConfig { name: name.to_owned(), secret_file: file.into(), lease_s: None })
+            Ok(RunConfig { name: name.to_owned(), relay_key_file: file.into(), lease_s: None })
         }
         _ => Err("expected RUN=FILE".to_owned()),
     }
@@ -239,7 +246,7 @@ fn serve(options: &Serve) -> Result<(), Failure> {
     let config = configured(options)?;
     if options.check {
         for run in &config.runs {
-            run.secret().map_err(|problem| (USAGE, problem.to_string()))?;
+            run.relay_key().map_err(|problem| (USAGE, problem.to_string()))?;
         }
         config.encryption(None).map_err(|problem| (USAGE, problem.to_string()))?;
         config.check_here().map_err(|problem| (USAGE, problem.to_string()))?;
@@ -336,22 +343,22 @@ fn tell(command: Command) -> Result<(), Failure> {
                 false => print!("{status}"),
             }
         }
-        Command::AddRun { which, run, secret_file, lease } => {
-            let secret = match secret_file {
+        Command::AddRun { which, run, relay_key_file, lease } => {
+            let relay_key = match relay_key_file {
                 Some(file) => {
-                    let config = RunConfig { name: run.clone(), secret_file: file, lease_s: lease };
-                    hexadecimal(&config.secret().map_err(|problem| (USAGE, problem.to_string()))?)
+                    let config = RunConfig { name: run.clone(), relay_key_file: file, lease_s: lease };
+                    config.relay_key().map_err(|problem| (USAGE, problem.to_string()))?
                 }
                 None => {
                     let mut text = String::new();
-                    let read = std::io::stdin().take(4096).read_to_string(&mut text);
+                    let read = std::io::stdin().take(SECRET_MAX).read_to_string(&mut text);
                     read.map_err(|error| {
-                        (USAGE, format!("the secret cannot be read from the standard input: {error}"))
+                        (USAGE, format!("the relay key cannot be read from the standard input: {error}"))
                     })?;
-                    text.trim().to_owned()
+                    text.parse().map_err(|problem| (USAGE, format!("the standard input: {problem}")))?
                 }
             };
-            asked(&which, &Request::AddRun { run, secret, lease_s: lease })?;
+            asked(&which, &Request::AddRun { run, relay_key, lease_s: lease })?;
         }
         Command::RemoveRun { which, run } => {
             let answer = asked(&which, &Request::RemoveRun { run: run.clone() })?;
@@ -360,6 +367,11 @@ fn tell(command: Command) -> Result<(), Failure> {
             }
         }
         Command::Reload { which } => drop(asked(&which, &Request::Reload)?),
+        Command::RelayKey { secret_file } => {
+            let secret = private_file::read_secret(&secret_file);
+            let secret = secret.map_err(|problem| (USAGE, format!("{}: {problem}", secret_file.display())))?;
+            print_line(&RelayKey::of(&secret).to_text());
+        }
         Command::Certificate { file, days } => make_certificate(&file, days)?,
         Command::Stop { which } => drop(asked(&which, &Request::Stop)?),
         Command::Supervise => site::supervise().map_err(|problem| (FAILED, problem))?,
@@ -379,8 +391,4 @@ fn make_certificate(file: &Path, days: u32) -> Result<(), Failure> {
     opened.write_all(made.to_pem().as_bytes()).map_err(|error| failed(error.to_string()))?;
     print_line(&made.fingerprint().to_string());
     Ok(())
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

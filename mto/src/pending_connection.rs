@@ -11,6 +11,7 @@ use xmml_wire::message_pack;
 use xmml_wire::methods::relay::asking::{write_out, Inbox};
 use xmml_wire::methods::relay::protocol::{ToRelay, RELAY};
 use xmml_wire::methods::Stream;
+use xmml_wire::relay_key::RelayKey;
 use xmml_wire::wakeup::Interest;
 
 use crate::encryption::Encryption;
@@ -123,8 +124,8 @@ impl PendingConnection {
         }
     }
 
-    /// Goes on as far as the connection allows. `key_of` knows the keys of runs ([`handshake::relay_key`]).
-    pub fn advance(&mut self, key_of: impl Fn(&str) -> Option<Vec<u8>>) -> Progress {
+    /// Goes on as far as the connection allows. `key_of` knows the keys of runs.
+    pub fn advance(&mut self, key_of: impl Fn(&str) -> Option<RelayKey>) -> Progress {
         match self.go_on(key_of) {
             Ok(progress) => progress,
             // What the bytes are, and what TLS has against them, is told; a connection that breaks is not worth its own words.
@@ -141,7 +142,7 @@ impl PendingConnection {
         }
     }
 
-    fn go_on(&mut self, key_of: impl Fn(&str) -> Option<Vec<u8>>) -> io::Result<Progress> {
+    fn go_on(&mut self, key_of: impl Fn(&str) -> Option<RelayKey>) -> io::Result<Progress> {
         if !self.find_carrier()? {
             return Ok(Progress::Wait(Interest::READ));
         }
@@ -178,12 +179,12 @@ impl PendingConnection {
                                 .to_owned(),
                         }));
                     }
-                    let Some(secret) = key_of(&run) else {
+                    let Some(key) = key_of(&run) else {
                         return Ok(self.refuse(&Refusal::Role {
                             problem: format!("this relay does not know the run \"{run}\""),
                         }));
                     };
-                    let me = Party::new(&secret, &run, RELAY).map_err(io::Error::other)?;
+                    let me = Party::new(key.as_bytes(), &run, RELAY).map_err(io::Error::other)?;
                     // Processes of the site come in clear.
                     let roles: &[Role] = if is_clear { &[Role::Relay, Role::Path] } else { &[Role::Path] };
                     let mut listener = Box::new(Listener::new(me, roles).map_err(io::Error::other)?);

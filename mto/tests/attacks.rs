@@ -9,9 +9,10 @@ use std::net::TcpStream;
 
 use support::flow::Flow;
 use support::{await_that, party, party_of, Pipe, Site, RUN};
-use xmml_wire::handshake::{relay_key, Dialler, Party, Role, Step};
+use xmml_wire::handshake::{Dialler, Party, Role, Step};
 use xmml_wire::methods::relay::Relay as Method;
 use xmml_wire::methods::{Method as _, TrafficKind};
+use xmml_wire::relay_key::RelayKey;
 
 /// So many may be in the middle of a handshake at once; more come.
 const ARRIVALS_MAX: u64 = 1024;
@@ -113,7 +114,7 @@ fn garbage_and_a_scan_of_ports_end_in_nothing() {
 fn a_handshake_that_was_recorded_is_worth_nothing_later() {
     let site = Site::start("a", &[]);
     let flow = Flow::at(&site);
-    let me = Party { secret: relay_key(support::SECRET), ..party("x") };
+    let me = Party { secret: RelayKey::of(support::SECRET).as_bytes().to_vec(), ..party("x") };
     let (mut dialler, hello) = Dialler::new(me, Role::Relay, "relay", false).unwrap();
     let mut first = dial(&site);
     first.write_all(&hello).unwrap();

@@ -8,6 +8,7 @@ use std::sync::Once;
 use mto::log::{Format, Level, Log};
 use mto::relay::Relay;
 use xmml_core::coordinator::Event;
+use xmml_wire::relay_key::RelayKey;
 
 const METHODS: [&str; 8] = ["relay", "shm", "relay", "tcp", "relay", "inproc", "relay", "unix"];
 
@@ -21,7 +22,7 @@ fn run_of(model: Model) -> Run {
         let address = relay.listen("127.0.0.1:0").unwrap();
         support::NUMBERED.store(true, Ordering::Relaxed);
         for run in 0..10 {
-            relay.add_run(&format!("test run {run}"), &support::SECRET, None).unwrap();
+            relay.add_run(&format!("test run {run}"), &RelayKey::of(&support::SECRET), None).unwrap();
         }
         std::thread::spawn(move || relay.serve().unwrap());
         std::env::set_var("XMML_RELAY", format!("{address}/here"));

@@ -8,6 +8,7 @@ use std::sync::Once;
 
 use mto::log::{Format, Level, Log};
 use mto::relay::Relay;
+use xmml_wire::relay_key::RelayKey;
 
 /// Starts a relay that serves as long as this test program runs.
 fn methods() -> [&'static str; 1] {
@@ -17,7 +18,7 @@ fn methods() -> [&'static str; 1] {
         let address = relay.listen("127.0.0.1:0").unwrap();
         support::NUMBERED.store(true, Ordering::Relaxed);
         for run in 0..100 {
-            relay.add_run(&format!("test run {run}"), &support::SECRET, None).unwrap();
+            relay.add_run(&format!("test run {run}"), &RelayKey::of(&support::SECRET), None).unwrap();
         }
         std::thread::spawn(move || relay.serve().unwrap());
         std::env::set_var("XMML_RELAY", format!("{address}/here"));

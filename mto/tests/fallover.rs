@@ -14,6 +14,7 @@ use xmml_core::coordinator::Event;
 use xmml_core::instance::{Instance, NextStamp, Received, Stamps};
 use xmml_wire::buffer::Buffer;
 use xmml_wire::data::Data;
+use xmml_wire::relay_key::RelayKey;
 
 /// Conduits between the two.
 const CONDUITS: usize = 3;
@@ -32,7 +33,7 @@ fn relay() -> &'static str {
         let address = format!("{}/here", relay.listen("127.0.0.1:0").unwrap());
         support::NUMBERED.store(true, Ordering::Relaxed);
         for run in 0..10 {
-            relay.add_run(&format!("test run {run}"), &support::SECRET, None).unwrap();
+            relay.add_run(&format!("test run {run}"), &RelayKey::of(&support::SECRET), None).unwrap();
         }
         std::thread::spawn(move || relay.serve().unwrap());
         std::env::set_var("XMML_RELAY", &address);

@@ -19,6 +19,7 @@ use xmml_core::coordinator::Event;
 use xmml_core::instance::Instance;
 use xmml_core::runtime::link::PATIENCE;
 use xmml_wire::handshake::TIMEOUT_S;
+use xmml_wire::relay_key::RelayKey;
 use xmml_wire::wakeup::EventFd;
 
 fn is_long() -> bool {
@@ -41,7 +42,7 @@ impl Serving {
 fn serve_at(address: &str) -> Serving {
     let mut relay = Relay::new("here", Log::to_memory(Format::Text, Level::Info)).unwrap();
     relay.listen(address).unwrap();
-    relay.add_run("test run", &SECRET, None).unwrap();
+    relay.add_run("test run", &RelayKey::of(&SECRET), None).unwrap();
     let stop = relay.stop_flag();
     Serving { stop, thread: std::thread::spawn(move || relay.serve().unwrap()) }
 }

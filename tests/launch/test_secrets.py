@@ -7,6 +7,7 @@ from pathlib import Path
 from disclosed import Secret, mode_of, started_by
 from gates import awaits
 from several_sites import Sites
+from xmml_native.mto import relay_key
 
 HERE = ("xmml-run", "mto")
 AT_SITES = {"alpha": ("mto site", "asks.py"), "beta": ("mto site", "answers.py")}
@@ -33,6 +34,25 @@ def test_the_secret_of_a_run_is_in_no_list_of_processes_and_in_no_log(sites: Sit
     ended = sites.end(running).check(0)
     assert not secret.is_in((ended.out + ended.err).encode())
     assert secret.files_below(sites.folder) == []
+
+
+def test_no_relay_of_a_run_holds_its_secret(sites: Sites) -> None:
+    sites.method = "relay"
+    sites.give_queue("alpha", "openpbs")
+    go_on = sites.folder / "go-on"
+    running = sites.launch(sites.write_model(asks=awaits(go_on)))
+    sites.await_event("joined", 2)
+    secret = bytes.fromhex((sites.run_folder / ".secret").read_text())
+    key = Secret(bytes.fromhex(relay_key(secret).removeprefix("relay-key:")))
+    here = [process for process, line in started_by(running.pid).items() if "mto --site " in line]
+    there = [process for process, line in sites.servers["alpha"].processes().items() if " talk " in f"{line} "]
+    assert (len(here), len(there)) == (1, 1)
+    assert Secret(secret).is_in_memory_of(running.pid)
+    for relay in (*here, *there):
+        assert key.is_in_memory_of(relay)
+        assert not Secret(secret).is_in_memory_of(relay)
+    go_on.touch()
+    sites.end(running).check(0)
 
 
 def check_that_others_see_no_environment(lines: dict[int, str], programs: tuple[str, ...]) -> None:

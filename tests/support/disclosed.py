@@ -28,6 +28,19 @@ class Secret:
                         found.append(f"{kind} of {entry.name}: {command_line(entry)}")
         return found
 
+    def is_in_memory_of(self, process: int) -> bool:
+        """Whether a process that we have started, or that was started by one, holds it."""
+        with open(f"/proc/{process}/maps") as maps, open(f"/proc/{process}/mem", "rb", 0) as memory:
+            for line in maps:
+                place, rights = line.split()[:2]
+                if rights.startswith("rw"):
+                    begin, end = (int(address, 16) for address in place.split("-"))
+                    memory.seek(begin)
+                    with contextlib.suppress(OSError):  # of a device, or given back meanwhile
+                        if self.is_in(memory.read(end - begin)):
+                            return True
+        return False
+
     def files_below(self, folder: Path) -> list[Path]:
         """The files that hold it."""
         return [path for path in sorted(folder.rglob("*")) if path.is_file() and self.is_in(path.read_bytes())]

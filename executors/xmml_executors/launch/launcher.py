@@ -422,7 +422,7 @@ class Launcher:
         await together([self._stage(site, parts), *checks])
         await build_at(site, parts, self.plan, self.folder, self._notice)
         await site.note_programs(programs_at(self.plan, parts))
-        links, secret = relay_links(self.plan, site.name), self.folder.secret
+        links = relay_links(self.plan, site.name)
         self._addresses[site.name], entry = await addresses_at(
             site,
             coordinator,
@@ -430,7 +430,7 @@ class Launcher:
             links,
             self._pool.relay_entries(site.login),
             is_direct=self.is_direct,
-            secret=secret,
+            relay_key=self.folder.relay_key,
         )
         if entry is not None:
             self._entries.append((site, entry))

@@ -78,13 +78,14 @@ class SitePool:
             if relay is not None:
                 if relay.has_ended:  # while no run looked after it
                     asyncio.run_coroutine_threadsafe(relay.start_again(), self.loop).result()
-                relay.add_run(folder.run_id, folder.secret)
+                relay.add_run(folder.run_id, folder.relay_key)
                 return relay
             name, files = f"{site}-{folder.run_id[-8:]}", folder.files
             if self._shared is not None:
                 name, files = f"{site}-{os.urandom(4).hex()}", self._shared.files
             log = relay_log(site)
-            relay = LocalRelay(name, folder.run_id, folder.secret, files, log, is_open=is_open, takes_clear=takes_clear)
+            key = folder.relay_key
+            relay = LocalRelay(name, folder.run_id, key, files, log, is_open=is_open, takes_clear=takes_clear)
             self._relays[key] = relay
             return relay
 

@@ -8,6 +8,7 @@ use std::time::Instant;
 use xmml_wire::entrants::{Entrants, Place, Source};
 use xmml_wire::methods::relay::protocol::ToRelay;
 use xmml_wire::methods::Stream;
+use xmml_wire::relay_key::RelayKey;
 
 use super::poller::Poller;
 use crate::encryption::Encryption;
@@ -80,7 +81,7 @@ impl AdmissionQueue {
     pub fn advance(
         &mut self,
         token: Token,
-        key_of: impl Fn(&str) -> Option<Vec<u8>>,
+        key_of: impl Fn(&str) -> Option<RelayKey>,
         log: &mut Log,
     ) -> Option<Admitted> {
         match self.pending.get_mut(&token)?.advance(key_of) {
@@ -163,7 +164,6 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use xmml_wire::entrants::MINIMUM_TIME;
-    use xmml_wire::handshake::relay_key;
     use xmml_wire::methods::relay::protocol::RELAY;
 
     use super::*;
@@ -197,7 +197,7 @@ mod tests {
 
         /// Continues until the connection is admitted or refused.
         fn settle(&mut self, token: Token) -> Option<Admitted> {
-            let key = relay_key(b"the secret");
+            let key = RelayKey::of(b"the secret");
             while self.queue.owns(token) {
                 await_ready(&self.queue.poller);
                 let known = |run: &str| (run == "canal").then(|| key.clone());
@@ -212,7 +212,7 @@ mod tests {
     #[test]
     fn a_relay_that_knows_the_run_is_admitted_with_its_site() {
         let mut entrance = Entrance::new();
-        let me = xmml_path::Identity::new(&relay_key(b"the secret"), "canal", "a");
+        let me = xmml_path::Identity::new(RelayKey::of(b"the secret").as_bytes(), "canal", "a");
         let address = entrance.listener.local_addr().unwrap().to_string();
         let path = xmml_path::Path::dial(&address, &me, RELAY, xmml_path::Settings::default()).unwrap();
         path.attend().unwrap();

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use xmml_path::Fingerprint;
-use xmml_wire::private_file::secret_of_text;
 use xmml_wire::wakeup::{EventFd, Interest, Ready};
 
 use super::control_client::ControlClient;
@@ -169,15 +168,14 @@ impl Control {
     }
 }
 
-/// Returns the secret and the lease of a run that is to be added.
+/// Returns the lease of a run that is to be added.
 ///
 /// # Errors
 /// Returns what is wrong with the request.
-pub fn secret_and_lease(secret: &str, lease_s: Option<f64>) -> Result<(Vec<u8>, Option<Duration>), String> {
-    let secret = secret_of_text(secret)?;
+pub fn lease_of(lease_s: Option<f64>) -> Result<Option<Duration>, String> {
     let lease = lease_s.map(Duration::try_from_secs_f64).transpose();
     match lease {
-        Ok(lease) if lease_s.is_none_or(|seconds| seconds > 0.0) => Ok((secret, lease)),
+        Ok(lease) if lease_s.is_none_or(|seconds| seconds > 0.0) => Ok(lease),
         _ => Err("lease_s must be a number of seconds above 0".to_owned()),
     }
 }
@@ -200,8 +198,6 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
-
-    const SECRET: &str = "abababababababababababababababababababababababababababababababab";
 
     /// The control of a relay, and a client that holds it, by its token and the owner's end.
     fn held() -> (Control, Token, UnixStream) {
@@ -262,10 +258,10 @@ mod tests {
 
     #[test]
     fn a_lease_is_a_time_above_zero() {
-        assert_eq!(secret_and_lease(SECRET, Some(1.5)), Ok((vec![0xab; 32], Some(Duration::from_millis(1500)))));
-        assert_eq!(secret_and_lease(SECRET, None), Ok((vec![0xab; 32], None)));
+        assert_eq!(lease_of(Some(1.5)), Ok(Some(Duration::from_millis(1500))));
+        assert_eq!(lease_of(None), Ok(None));
         for wrong in [0.0, -1.0, f64::NAN, 1e300] {
-            assert!(secret_and_lease(SECRET, Some(wrong)).unwrap_err().contains("lease_s"), "{wrong}");
+            assert!(lease_of(Some(wrong)).unwrap_err().contains("lease_s"), "{wrong}");
         }
     }
 

@@ -37,7 +37,7 @@ use std::time::{Duration, Instant};
 
 use xmml_path::Fingerprint;
 use xmml_wire::buffer::Buffer;
-use xmml_wire::handshake::relay_key;
+use xmml_wire::relay_key::RelayKey;
 use xmml_wire::resolver::LookUp;
 use xmml_wire::wakeup::{EventFd, Ready};
 
@@ -234,20 +234,20 @@ impl Relay {
     }
 
     /// Carries streams of this run from now on, until nobody of it has been connected for the time of its lease. Returns false if it did
-    /// already, with this secret (the lease is the new one).
+    /// already, with this key (the lease is the new one).
     ///
     /// # Errors
-    /// It does with another secret.
-    pub fn add_run(&mut self, run: &str, secret: &[u8], lease: Option<Duration>) -> Result<bool, String> {
-        let (key, now) = (relay_key(secret), Instant::now());
-        let is_new = self.runs.check(run, &key)?;
+    /// It does with another key.
+    pub fn add_run(&mut self, run: &str, key: &RelayKey, lease: Option<Duration>) -> Result<bool, String> {
+        let now = Instant::now();
+        let is_new = self.runs.check(run, key)?;
         if is_new {
-            let added = self.links.add_run(run, &key, now);
+            let added = self.links.add_run(run, key, now);
             added.map_err(|error| format!("the run cannot be added: {error}"))?;
             self.streams.add_run(run);
             self.log.event(Level::Info, "run added", &[("run", run)]);
         }
-        self.runs.add(run, key, lease, now);
+        self.runs.add(run, key.clone(), lease, now);
         Ok(is_new)
     }
 
@@ -268,20 +268,20 @@ impl Relay {
     /// Takes over the runs of a configuration as a whole, or none of them.
     fn take_over_runs(&mut self, runs: &[RunConfig]) -> Result<(), String> {
         // All is checked before the first change.
-        let mut secrets = Vec::new();
+        let mut keys = Vec::new();
         for run in runs {
-            let secret = run.secret().map_err(|problem| problem.to_string())?;
-            self.runs.check(&run.name, &relay_key(&secret))?;
-            secrets.push((run, secret));
+            let key = run.relay_key().map_err(|problem| problem.to_string())?;
+            self.runs.check(&run.name, &key)?;
+            keys.push((run, key));
         }
         let wanted: BTreeSet<&str> = runs.iter().map(|run| run.name.as_str()).collect();
         let removed = self.runs.no_longer_configured(&wanted);
         // There may be no descriptor for one that is new: none has been removed then, those that were added are removed, and those that
         // stay, whose lease may be another one, have not had their turn.
-        secrets.sort_by_key(|(run, _)| self.runs.contains(&run.name));
+        keys.sort_by_key(|(run, _)| self.runs.contains(&run.name));
         let mut added = Vec::new();
-        for (run, secret) in &secrets {
-            match self.add_run(&run.name, secret, run.lease()) {
+        for (run, key) in &keys {
+            match self.add_run(&run.name, key, run.lease()) {
                 Ok(true) => added.push(&run.name),
                 Ok(false) => {}
                 Err(problem) => {
@@ -512,9 +512,9 @@ impl Relay {
     /// It cannot be done; returns why.
     fn carry_out(&mut self, request: Request) -> Result<Answer, String> {
         match request {
-            Request::AddRun { run, secret, lease_s } => {
-                let (secret, lease) = control::secret_and_lease(&secret, lease_s)?;
-                self.add_run(&run, &secret, lease).map(Answer::done)
+            Request::AddRun { run, relay_key, lease_s } => {
+                let lease = control::lease_of(lease_s)?;
+                self.add_run(&run, &relay_key, lease).map(Answer::done)
             }
             Request::RemoveRun { run } => Ok(Answer::done(self.remove_run(&run))),
             Request::Trust { fingerprints } => Ok(Answer::done(self.trust(&control::fingerprints_of(&fingerprints)?))),
@@ -617,8 +617,8 @@ mod tests {
         let mut relay = Relay::new("b", memory_log()).unwrap();
         relay.encrypt(Encryption::self_made("b").unwrap().but(&[], false).unwrap());
         let address = relay.listen("127.0.0.1:0").unwrap().to_string();
-        relay.add_run("canal", b"the secret", None).unwrap();
-        let me = Identity::new(&relay_key(b"the secret"), "canal", "x");
+        relay.add_run("canal", &RelayKey::of(b"the secret"), None).unwrap();
+        let me = Identity::new(RelayKey::of(b"the secret").as_bytes(), "canal", "x");
         let other = Path::dial(&address, &me, RELAY, Settings::default()).unwrap();
         other.attend().unwrap();
         await_that("there is a link", || {
@@ -684,7 +684,7 @@ mod tests {
     fn a_run_whose_lease_expires_is_removed_and_ends_a_relay_that_is_there_for_it() {
         let mut relay = Relay::new("b", memory_log()).unwrap();
         relay.runs.set_ends(crate::config::Ends::WithLastRun);
-        relay.add_run("canal", b"the secret", Some(Duration::from_millis(20))).unwrap();
+        relay.add_run("canal", &RelayKey::of(b"the secret"), Some(Duration::from_millis(20))).unwrap();
         let mut ready = Vec::new();
         await_that("the relay stops", || !relay.turn(&mut ready).unwrap());
         assert!(relay.log.written().contains("lease of a run is over"), "{}", relay.log.written());

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use xmml_wire::handshake::MAX_NAME;
+use xmml_wire::relay_key::RelayKey;
 
 use crate::config::Ends;
 
@@ -11,8 +12,7 @@ use crate::config::Ends;
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 struct Run {
-    /// Made from its secret.
-    key: Vec<u8>,
+    key: RelayKey,
     /// The run is removed when it has not been in use for so long.
     lease: Option<Duration>,
     /// Since when it has not been in use, as far as that was checked.
@@ -35,19 +35,19 @@ impl Runs {
     ///
     /// # Errors
     /// It cannot be added; returns why.
-    pub fn check(&self, run: &str, key: &[u8]) -> Result<bool, String> {
+    pub fn check(&self, run: &str, key: &RelayKey) -> Result<bool, String> {
         if run.is_empty() || run.len() > MAX_NAME {
             return Err(format!("the name of a run has 1 to {MAX_NAME} bytes"));
         }
         match self.runs.get(run) {
             None => Ok(true),
-            Some(known) if known.key == key => Ok(false),
-            Some(_) => Err(format!("the run \"{run}\" is known here with another secret; remove it first")),
+            Some(known) if known.key == *key => Ok(false),
+            Some(_) => Err(format!("the run \"{run}\" is known here with another relay key; remove it first")),
         }
     }
 
     /// Adds a run, or gives a known run another lease.
-    pub fn add(&mut self, run: &str, key: Vec<u8>, lease: Option<Duration>, now: Instant) {
+    pub fn add(&mut self, run: &str, key: RelayKey, lease: Option<Duration>, now: Instant) {
         let added = Run { key, lease, idle_since: None, is_configured: false };
         self.runs.entry(run.to_owned()).or_insert(added).lease = lease;
         self.has_had_runs = true;
@@ -73,7 +73,7 @@ impl Runs {
     }
 
     /// Returns the key of a run.
-    pub fn key_of(&self, run: &str) -> Option<Vec<u8>> {
+    pub fn key_of(&self, run: &str) -> Option<RelayKey> {
         self.runs.get(run).map(|run| run.key.clone())
     }
 
@@ -133,29 +133,33 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    fn key() -> RelayKey {
+        RelayKey::of(b"the secret")
+    }
+
     #[test]
-    fn a_known_run_with_another_secret_is_refused() {
+    fn a_known_run_with_another_relay_key_is_refused() {
         let mut runs = Runs::default();
-        assert_eq!(runs.check("canal", b"key"), Ok(true));
-        runs.add("canal", b"key".to_vec(), None, Instant::now());
-        assert_eq!(runs.check("canal", b"key"), Ok(false));
-        assert!(runs.check("canal", b"other").unwrap_err().contains("another secret"));
+        assert_eq!(runs.check("canal", &key()), Ok(true));
+        runs.add("canal", key(), None, Instant::now());
+        assert_eq!(runs.check("canal", &key()), Ok(false));
+        assert!(runs.check("canal", &RelayKey::of(b"another secret")).unwrap_err().contains("another relay key"));
     }
 
     #[test]
     fn the_name_of_a_run_is_neither_empty_nor_too_long() {
         let runs = Runs::default();
-        assert!(runs.check("", b"key").is_err());
-        assert!(runs.check(&"x".repeat(MAX_NAME + 1), b"key").is_err());
-        assert!(runs.check(&"x".repeat(MAX_NAME), b"key").is_ok());
+        assert!(runs.check("", &key()).is_err());
+        assert!(runs.check(&"x".repeat(MAX_NAME + 1), &key()).is_err());
+        assert!(runs.check(&"x".repeat(MAX_NAME), &key()).is_ok());
     }
 
     #[test]
     fn a_run_expires_when_it_has_not_been_in_use_for_its_lease() {
         let begin = Instant::now();
         let mut runs = Runs::default();
-        runs.add("canal", Vec::new(), Some(2 * SECOND), begin);
-        runs.add("river", Vec::new(), None, begin);
+        runs.add("canal", key(), Some(2 * SECOND), begin);
+        runs.add("river", key(), None, begin);
         let idle = BTreeSet::new;
         assert_eq!(runs.next_time(), Some(begin + SECOND));
         assert!(runs.expired(begin + SECOND, idle).is_empty());
@@ -169,9 +173,9 @@ mod tests {
     fn leases_are_not_checked_before_that_is_due_nor_without_any() {
         let begin = Instant::now();
         let mut runs = Runs::default();
-        runs.add("river", Vec::new(), None, begin);
+        runs.add("river", key(), None, begin);
         assert_eq!(runs.next_time(), None);
-        runs.add("canal", Vec::new(), Some(SECOND / 2), begin);
+        runs.add("canal", key(), Some(SECOND / 2), begin);
         assert_eq!(runs.next_time(), Some(begin + SECOND / 2));
         assert!(runs.expired(begin, || panic!("it is too early")).is_empty());
         runs.remove("canal");
@@ -183,8 +187,8 @@ mod tests {
     fn a_run_that_is_added_again_gets_the_new_lease() {
         let begin = Instant::now();
         let mut runs = Runs::default();
-        runs.add("canal", Vec::new(), None, begin);
-        runs.add("canal", Vec::new(), Some(SECOND), begin);
+        runs.add("canal", key(), None, begin);
+        runs.add("canal", key(), Some(SECOND), begin);
         runs.expired(begin + SECOND, BTreeSet::new);
         assert_eq!(runs.expired(begin + 2 * SECOND, BTreeSet::new), ["canal"]);
     }
@@ -193,7 +197,7 @@ mod tests {
     fn only_runs_that_a_configuration_has_named_leave_with_it() {
         let mut runs = Runs::default();
         for run in ["canal", "river", "lake"] {
-            runs.add(run, Vec::new(), None, Instant::now());
+            runs.add(run, key(), None, Instant::now());
         }
         runs.set_configured("canal");
         runs.set_configured("river");
@@ -205,7 +209,7 @@ mod tests {
         let mut runs = Runs::default();
         runs.set_ends(Ends::WithLastRun);
         assert!(!runs.is_last_removed());
-        runs.add("canal", Vec::new(), None, Instant::now());
+        runs.add("canal", key(), None, Instant::now());
         assert!(!runs.is_last_removed());
         assert!(runs.remove("canal") && !runs.remove("canal"));
         assert!(runs.is_last_removed());

@@ -9,9 +9,9 @@ use mto::link_frame::{self, LinkFrame, LinkMessage};
 use mto::relay::PASSING_MAX;
 use mto::routes::HOPS_MAX;
 use xmml_path::{Identity, Lane, Path, Received, Settings, Streams};
-use xmml_wire::handshake::relay_key;
 use xmml_wire::methods::relay::protocol::RELAY;
 use xmml_wire::methods::TrafficKind;
+use xmml_wire::relay_key::RelayKey;
 
 /// A link to a relay, from one of site `x` that is played by hand.
 struct ByHand(Path);
@@ -22,7 +22,7 @@ impl ByHand {
     }
 
     fn of(name: &str, site: &Site) -> ByHand {
-        let me = Identity::new(&relay_key(SECRET), RUN, name);
+        let me = Identity::new(RelayKey::of(SECRET).as_bytes(), RUN, name);
         let settings = Settings { streams: Streams::Fixed(1), ..Settings::default() };
         let path = Path::dial(&site.address, &me, RELAY, settings).unwrap();
         path.attend().unwrap();

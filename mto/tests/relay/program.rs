@@ -5,20 +5,21 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::support::held::{
-    leave_descriptors, leave_usual_descriptors, mto, said, unique, worked, Folder, Held, OTHER, SECRET,
+    leave_descriptors, leave_usual_descriptors, mto, said, unique, worked, Folder, Held, KEY, OTHER,
 };
 use crate::support::{await_some, await_that};
 use serde_json::{json, Value};
+use xmml_wire::relay_key::RelayKey;
 
 #[test]
 fn a_relay_that_is_held_by_its_input_says_where_it_is_obeys_and_ends_with_it() {
     let mut relay = Held::start(mto().args(["--site", &unique("held"), "--listen", "127.0.0.1:0", "--stdin"]));
     assert!(relay.started["listen"][0].as_str().unwrap().starts_with("127.0.0.1:"));
-    let add = json!({"command": "add-run", "run": "canal", "secret": SECRET});
+    let add = json!({"command": "add-run", "run": "canal", "relay_key": KEY});
     assert_eq!(relay.ask(&add), json!({"ok": true, "changed": true}));
     assert_eq!(relay.ask(&add), json!({"ok": true, "changed": false}));
-    let other = relay.ask(&json!({"command": "add-run", "run": "canal", "secret": OTHER}));
-    assert!(other["problem"].as_str().unwrap().contains("another secret"), "{other}");
+    let other = relay.ask(&json!({"command": "add-run", "run": "canal", "relay_key": OTHER}));
+    assert!(other["problem"].as_str().unwrap().contains("another relay key"), "{other}");
     assert!(relay.ask(&json!({"command": "dance"}))["problem"].as_str().unwrap().contains("no request"));
     assert!(relay.ask(&json!({"command": "status"}))["status"]["runs"]["canal"].is_object());
     assert_eq!(relay.ask(&json!({"command": "remove-run", "run": "canal"})), json!({"ok": true, "changed": true}));
@@ -33,10 +34,10 @@ fn a_relay_that_is_held_by_its_input_says_where_it_is_obeys_and_ends_with_it() {
 #[test]
 fn the_owner_asks_and_ends_a_relay_by_its_site() {
     let folder = Folder::new("owner");
-    let secret = folder.write("secret", SECRET);
+    let key = folder.write("key", KEY);
     let site = unique("owned");
     let mut relay = Held::start(mto().args(["--site", &site, "--stdin"]));
-    let added = mto().args(["add-run", "--site", &site, "canal", "--secret-file"]).arg(&secret).output().unwrap();
+    let added = mto().args(["add-run", "--site", &site, "canal", "--relay-key-file"]).arg(&key).output().unwrap();
     assert!(added.status.success(), "{}", said(&added));
     let status = mto().args(["status", "--site", &site]).output().unwrap();
     assert!(said(&status).contains("run canal: 0 names registered"), "{}", said(&status));
@@ -54,9 +55,9 @@ fn the_owner_asks_and_ends_a_relay_by_its_site() {
 #[test]
 fn a_configuration_is_checked_and_taken_over_again_on_request() {
     let folder = Folder::new("config");
-    folder.write("one.secret", SECRET);
+    folder.write("one.key", KEY);
     let site = unique("configured");
-    let run = |name: &str| format!("[[run]]\nname = \"{name}\"\nsecret_file = \"one.secret\"\n");
+    let run = |name: &str| format!("[[run]]\nname = \"{name}\"\nrelay_key_file = \"one.key\"\n");
     let config = folder.write("relay.toml", &format!("site = \"{site}\"\n{}", run("first")));
     let checked = mto().args(["--check", "--config"]).arg(&config).output().unwrap();
     assert!(checked.status.success(), "{}", said(&checked));
@@ -100,12 +101,12 @@ fn a_configuration_that_cannot_be_done_on_this_machine_is_not_right() {
 }
 
 #[test]
-fn a_configuration_that_changes_the_secret_of_a_run_changes_nothing() {
+fn a_configuration_that_changes_the_relay_key_of_a_run_changes_nothing() {
     let folder = Folder::new("changed");
-    folder.write("one.secret", SECRET);
-    folder.write("two.secret", OTHER);
+    folder.write("one.key", KEY);
+    folder.write("two.key", OTHER);
     let site = unique("changed");
-    let run = |name: &str, secret: &str| format!("[[run]]\nname = \"{name}\"\nsecret_file = \"{secret}.secret\"\n");
+    let run = |name: &str, key: &str| format!("[[run]]\nname = \"{name}\"\nrelay_key_file = \"{key}.key\"\n");
     let text = format!("site = \"{site}\"\n{}{}", run("kept", "one"), run("leaving", "one"));
     let config = folder.write("relay.toml", &text);
     let log = folder.0.join("relay.log");
@@ -113,17 +114,17 @@ fn a_configuration_that_changes_the_secret_of_a_run_changes_nothing() {
     let text = format!(
         "site = \"{site}\"\n{}{}[log]\nformat = \"json\"\n",
         run("coming", "one"),
-        run("kept", "two") // the name stands, the secret does not
+        run("kept", "two") // the name stands, the key does not
     );
     folder.write("relay.toml", &text);
     let answer = relay.ask(&json!({"command": "reload"}));
-    assert!(answer["problem"].as_str().unwrap().contains("\"kept\" is known here with another secret"), "{answer}");
+    assert!(answer["problem"].as_str().unwrap().contains("\"kept\" is known here with another relay key"), "{answer}");
     let status = relay.ask(&json!({"command": "status"}))["status"].clone();
     let runs: Vec<&String> = status["runs"].as_object().unwrap().keys().collect();
     assert_eq!(runs, ["kept", "leaving"]);
     let logged = std::fs::read_to_string(&log).unwrap();
     assert!(logged.lines().all(|line| !line.starts_with('{')), "{logged}");
-    folder.write("relay.toml", &text.replace("two.secret", "one.secret"));
+    folder.write("relay.toml", &text.replace("two.key", "one.key"));
     assert_eq!(relay.ask(&json!({"command": "reload"}))["ok"], json!(true));
     let status = relay.ask(&json!({"command": "status"}))["status"].clone();
     assert!(status["runs"]["coming"].is_object() && status["runs"]["leaving"].is_null(), "{status}");
@@ -153,15 +154,15 @@ fn a_relay_that_was_started_by_options_only_opens_its_log_again_on_request() {
     let fresh = std::fs::read_to_string(&log).unwrap();
     assert!(fresh.contains("no configuration to read again"), "{fresh}");
     // What comes later goes there, too.
-    relay.ask(&json!({"command": "add-run", "run": "canal", "secret": SECRET}));
+    relay.ask(&json!({"command": "add-run", "run": "canal", "relay_key": KEY}));
     assert!(std::fs::read_to_string(&log).unwrap().contains("run added run=canal"));
 }
 
 #[test]
 fn a_relay_whose_file_says_so_ends_with_its_last_run() {
     let folder = Folder::new("ending");
-    folder.write("one.secret", SECRET);
-    let run = "[[run]]\nname = \"canal\"\nsecret_file = \"one.secret\"\n";
+    folder.write("one.key", KEY);
+    let run = "[[run]]\nname = \"canal\"\nrelay_key_file = \"one.key\"\n";
     let text = format!("site = \"{}\"\nends = \"with-last-run\"\n{run}", unique("ending"));
     let config = folder.write("relay.toml", &text);
     let mut relay = Held::start(mto().arg("--config").arg(&config).arg("--stdin"));
@@ -191,11 +192,11 @@ fn the_log_goes_to_another_file_when_the_configuration_says_so() {
 #[test]
 fn what_cannot_change_while_a_relay_is_at_work_is_refused_by_name_and_changes_nothing() {
     let folder = Folder::new("lasting");
-    folder.write("one.secret", SECRET);
+    folder.write("one.key", KEY);
     let site = unique("lasting");
     let config = folder.write("relay.toml", &format!("site = \"{site}\"\n"));
     let mut relay = Held::start(mto().arg("--config").arg(&config).arg("--stdin"));
-    let coming = "[[run]]\nname = \"coming\"\nsecret_file = \"one.secret\"\n";
+    let coming = "[[run]]\nname = \"coming\"\nrelay_key_file = \"one.key\"\n";
     for (key, line) in [
         ("listen", "listen = [\"127.0.0.1:0\"]"),
         ("metrics", "metrics = \"127.0.0.1:0\""),
@@ -214,7 +215,7 @@ fn what_cannot_change_while_a_relay_is_at_work_is_refused_by_name_and_changes_no
 fn a_lease_of_no_time_is_refused() {
     let mut relay = Held::start(mto().args(["--site", &unique("lease"), "--stdin"]));
     for lease in [json!(0), json!(-1.5)] {
-        let answer = relay.ask(&json!({"command": "add-run", "run": "canal", "secret": SECRET, "lease_s": lease}));
+        let answer = relay.ask(&json!({"command": "add-run", "run": "canal", "relay_key": KEY, "lease_s": lease}));
         assert_eq!(answer["problem"], json!("lease_s must be a number of seconds above 0"), "{lease}");
     }
 }
@@ -222,7 +223,7 @@ fn a_lease_of_no_time_is_refused() {
 #[test]
 fn what_the_command_line_says_holds_after_a_reload_too() {
     let folder = Folder::new("options");
-    let secret = folder.write("one.secret", SECRET);
+    let key = folder.write("one.key", KEY);
     let log = folder.0.join("relay.log");
     let certificate = folder.0.join("relay.pem");
     assert!(mto().arg("certificate").arg(&certificate).output().unwrap().status.success());
@@ -239,7 +240,7 @@ fn what_the_command_line_says_holds_after_a_reload_too() {
             .arg("--log")
             .arg(&log)
             .arg("--run")
-            .arg(format!("given={}", secret.display())),
+            .arg(format!("given={}", key.display())),
     );
     let shown = relay.started["certificate"].clone();
     let lines = || -> Vec<Value> {
@@ -247,7 +248,7 @@ fn what_the_command_line_says_holds_after_a_reload_too() {
         text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"))).collect()
     };
     let count = |event: &str| lines().iter().filter(|line| line["event"] == event).count();
-    folder.write("relay.toml", "site = \"from-the-file\"\n[[run]]\nname = \"added\"\nsecret_file = \"one.secret\"\n");
+    folder.write("relay.toml", "site = \"from-the-file\"\n[[run]]\nname = \"added\"\nrelay_key_file = \"one.key\"\n");
     // SAFETY: kill takes no pointers; the process is a child that was not waited for.
     assert_eq!(unsafe { libc::kill(i32::try_from(relay.child.id()).unwrap(), libc::SIGHUP) }, 0);
     let mut status = || relay.ask(&json!({"command": "status"}))["status"].clone();
@@ -268,14 +269,14 @@ fn what_the_command_line_says_holds_after_a_reload_too() {
 #[test]
 fn a_relay_that_is_there_for_runs_ends_when_the_lease_of_the_last_is_over() {
     let mut relay = Held::start(mto().args(["--site", &unique("leased"), "--stdin", "--ends-with-last-run"]));
-    relay.ask(&json!({"command": "add-run", "run": "canal", "secret": SECRET, "lease_s": 0.05}));
+    relay.ask(&json!({"command": "add-run", "run": "canal", "relay_key": KEY, "lease_s": 0.05}));
     assert!(relay.child.wait().unwrap().success());
 }
 
 #[test]
 fn a_log_that_cannot_be_written_does_not_stop_a_relay() {
     let mut relay = Held::start(mto().args(["--site", &unique("full"), "--stdin", "--log", "/dev/full"]));
-    relay.ask(&json!({"command": "add-run", "run": "canal", "secret": SECRET}));
+    relay.ask(&json!({"command": "add-run", "run": "canal", "relay_key": KEY}));
     let status = relay.ask(&json!({"command": "status"}));
     assert!(status["status"]["log_lines_lost"].as_u64().unwrap() > 0, "{status}");
 }
@@ -367,7 +368,7 @@ fn a_certificate_that_is_not_good_now_is_refused_before_a_relay_starts() {
 #[test]
 fn whom_a_relay_trusts_can_be_said_when_it_is_started() {
     let folder = Folder::new("trusting");
-    let run = format!("canal={}", folder.write("canal.secret", SECRET).display());
+    let run = format!("canal={}", folder.write("canal.key", KEY).display());
     let [friend, foreign] = ["friend", "foreign"].map(|name| {
         let file = folder.0.join(format!("{name}.pem"));
         let made = mto().arg("certificate").arg(&file).output().unwrap();
@@ -399,13 +400,13 @@ fn whom_a_relay_trusts_can_be_said_when_it_is_started() {
 #[test]
 fn how_links_are_protected_changes_while_a_relay_is_at_work() {
     let folder = Folder::new("protected");
-    let secret = folder.write("canal.secret", SECRET);
+    let key = folder.write("canal.key", KEY);
     let (one, two) = (unique("one"), unique("two"));
-    let run = "[[run]]\nname = \"canal\"\nsecret_file = \"canal.secret\"\n";
+    let run = "[[run]]\nname = \"canal\"\nrelay_key_file = \"canal.key\"\n";
     let mut listening = Held::start(
         mto()
             .args(["--site", &one, "--listen", "127.0.0.1:0", "--no-encryption", "--stdin", "--run"])
-            .arg(format!("canal={}", secret.display())),
+            .arg(format!("canal={}", key.display())),
     );
     let to = listening.started["listen"][0].as_str().unwrap().to_owned();
     let text =
@@ -426,35 +427,64 @@ fn how_links_are_protected_changes_while_a_relay_is_at_work() {
 }
 
 #[test]
-fn a_secret_that_could_be_found_by_trying_is_refused_however_it_comes() {
-    let folder = Folder::new("short");
-    let site = unique("short");
+fn a_relay_takes_no_secret_of_a_run_however_it_comes() {
+    let folder = Folder::new("no-secret");
+    let site = unique("no-secret");
     let mut relay = Held::start(mto().args(["--site", &site, "--stdin"]));
-    let answer = relay.ask(&json!({"command": "add-run", "run": "canal", "secret": "00ff"}));
-    assert!(answer["problem"].as_str().unwrap().contains("2 bytes, at least 16 are needed"), "{answer}");
-    let secret = folder.write("secret", "00ff");
-    let run = format!("canal={}", secret.display());
+    let secret = "5e".repeat(32);
+    let answer = relay.ask(&json!({"command": "add-run", "run": "canal", "relay_key": secret}));
+    assert!(answer["problem"].as_str().unwrap().contains("mto relay-key SECRET_FILE"), "{answer}");
+    let file = folder.write("secret", &secret);
+    let run = format!("canal={}", file.display());
+    let config = folder.write("relay.toml", "site = \"a\"\n[[run]]\nname = \"canal\"\nrelay_key_file = \"secret\"\n");
     let mut from_input = mto();
-    from_input.args(["add-run", "--site", &site, "canal"]).stdin(std::fs::File::open(&secret).unwrap());
+    from_input.args(["add-run", "--site", &site, "canal"]).stdin(std::fs::File::open(&file).unwrap());
     let mut from_file = mto();
-    from_file.args(["add-run", "--site", &site, "canal", "--secret-file"]).arg(&secret);
+    from_file.args(["add-run", "--site", &site, "canal", "--relay-key-file"]).arg(&file);
     let mut at_the_start = mto();
-    at_the_start.args(["--site", &unique("shorter"), "--run", &run]);
-    for command in [&mut from_input, &mut from_file, &mut at_the_start] {
+    at_the_start.args(["--site", &unique("no-secret-either"), "--run", &run]);
+    let mut checked = mto();
+    checked.args(["--check", "--config"]).arg(&config);
+    for command in [&mut from_input, &mut from_file, &mut at_the_start, &mut checked] {
         let output = command.output().unwrap();
         assert!(!output.status.success());
-        assert!(said(&output).contains("2 bytes, at least 16 are needed"), "{}", said(&output));
+        assert!(said(&output).contains("mto relay-key SECRET_FILE"), "{}", said(&output));
+        assert!(!said(&output).contains("5e5e"), "{}", said(&output));
     }
     assert_eq!(relay.ask(&json!({"command": "status"}))["status"]["runs"], json!({}));
 }
 
 #[test]
-fn the_secret_stands_in_no_list_of_processes_and_in_no_log() {
+fn an_instance_with_the_secret_is_let_in_by_a_relay_with_the_key_that_was_made_from_it() {
+    let folder = Folder::new("made-key");
+    let secret: Vec<u8> = (0..16).collect();
+    let file = folder.write("secret", &secret.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+    let made = mto().arg("relay-key").arg(&file).output().unwrap();
+    let key = folder.write("key", &String::from_utf8(made.stdout).unwrap());
+    let (site, log) = (unique("made-key"), folder.0.join("log"));
+    let run = format!("canal={}", key.display());
+    let relay = Held::start(
+        mto().args(["--site", &site, "--listen", "127.0.0.1:0", "--stdin", "--run", &run, "--log"]).arg(&log),
+    );
+    drop(relay.site(&log).listener_of(("canal", &secret), "somebody"));
+}
+
+#[test]
+fn no_relay_key_is_made_from_a_secret_that_could_be_found_by_trying() {
+    let folder = Folder::new("short");
+    let short = folder.write("secret", "00ff");
+    let refused = mto().arg("relay-key").arg(&short).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(said(&refused).contains("2 bytes, at least 16 are needed"), "{}", said(&refused));
+}
+
+#[test]
+fn relay_keys_stand_in_no_list_of_processes_and_in_no_log() {
     let folder = Folder::new("listed");
-    let secret = folder.write("secret", SECRET);
+    let key = folder.write("key", KEY);
     let log = folder.0.join("relay.log");
     let config = folder.write("relay.toml", &format!("site = \"{}\"\n[log]\nlevel = \"debug\"\n", unique("listed")));
-    let run = format!("canal={}", secret.display());
+    let run = format!("canal={}", key.display());
     let mut relay = Held::start(
         mto()
             .args(["--listen", "127.0.0.1:0", "--stdin", "--run", &run, "--log"])
@@ -462,14 +492,14 @@ fn the_secret_stands_in_no_list_of_processes_and_in_no_log() {
             .arg("--config")
             .arg(&config),
     );
-    // Whatever is done with secrets, right or wrong.
-    for (run, secret) in [("added", OTHER), ("added", SECRET), ("canal", OTHER), ("odd", &OTHER[1..])] {
-        relay.ask(&json!({"command": "add-run", "run": run, "secret": secret}));
+    // Whatever is done with keys, right or wrong.
+    for (run, key) in [("added", OTHER), ("added", KEY), ("canal", OTHER), ("odd", &OTHER[1..])] {
+        relay.ask(&json!({"command": "add-run", "run": run, "relay_key": key}));
     }
-    relay.ask(&json!({"command": "add-run", "run": "added", "secret": SECRET, "unknown": OTHER}));
+    relay.ask(&json!({"command": "add-run", "run": "added", "relay_key": KEY, "unknown": OTHER}));
     relay.ask(&json!({"command": "remove-run", "run": "added"}));
     let mut stranger = std::net::TcpStream::connect(relay.started["listen"][0].as_str().unwrap()).unwrap();
-    stranger.write_all(SECRET.as_bytes()).unwrap();
+    stranger.write_all(KEY.as_bytes()).unwrap();
     // It is turned away.
     let _ = std::io::Read::read_to_end(&mut stranger, &mut Vec::new());
     let status = relay.ask(&json!({"command": "status"})).to_string();
@@ -483,8 +513,9 @@ fn the_secret_stands_in_no_list_of_processes_and_in_no_log() {
         ("status", status.into_bytes()),
     ] {
         let text = String::from_utf8_lossy(&text);
-        for secret in [SECRET, OTHER] {
-            assert!(!text.contains(&secret[..16]) && !text.contains(&secret[16..]), "{what}: {text}");
+        for key in [KEY, OTHER] {
+            let digits = key.trim_start_matches("relay-key:");
+            assert!(!text.contains(&digits[..16]) && !text.contains(&digits[16..]), "{what}: {text}");
         }
     }
     // The system shows the environment of a process to its owner only; the log is made so that only he can read it.
@@ -495,17 +526,18 @@ fn the_secret_stands_in_no_list_of_processes_and_in_no_log() {
 #[test]
 fn a_configuration_for_which_there_are_no_descriptors_changes_no_lease() {
     let folder = Folder::new("leases");
-    folder.write("one.secret", SECRET);
+    let secret: Vec<u8> = (0..16).collect();
+    let key = RelayKey::of(&secret).to_text();
+    folder.write("one.key", &key);
     let (site, log) = (unique("leases"), folder.0.join("log"));
-    let run = |name: &str| format!("[[run]]\nname = \"{name}\"\nsecret_file = \"one.secret\"\n");
+    let run = |name: &str| format!("[[run]]\nname = \"{name}\"\nrelay_key_file = \"one.key\"\n");
     let text = format!("site = \"{site}\"\nlisten = [\"127.0.0.1:0\"]\n{}", run("kept"));
     let config = folder.write("relay.toml", &text);
     let mut relay = Held::start(mto().arg("--config").arg(&config).arg("--stdin").arg("--log").arg(&log));
     let process = relay.child.id();
-    let secret: Vec<u8> = (0..16).collect();
     let used = relay.site(&log).listener_of(("kept", &secret), "somebody");
     // As long as somebody is there, no lease is over.
-    relay.ask(&json!({"command": "add-run", "run": "kept", "secret": SECRET, "lease_s": 0.1}));
+    relay.ask(&json!({"command": "add-run", "run": "kept", "relay_key": key, "lease_s": 0.1}));
     folder.write("relay.toml", &format!("{text}lease_s = 1000.0\n{}", run("coming")));
     // Who asked for its status has gone, and the relay has seen that: it had turns since.
     relay.ask(&json!({"command": "status"}));

@@ -9,15 +9,16 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 use crate::support::flow::Flow;
-use crate::support::held::{mto, unique, worked, Folder, Held, SECRET};
+use crate::support::held::{mto, unique, worked, Folder, Held, KEY};
 use crate::support::{await_that, LIMIT, RUN};
 use serde_json::{json, Value};
+use xmml_wire::relay_key::RelayKey;
 
 #[test]
 fn a_relay_whose_log_nobody_reads_goes_on_and_tells_later_how_many_lines_were_lost() {
     let log_two_lines = |relay: &mut Held| {
         let long = "r".repeat(200);
-        relay.ask(&json!({"command": "add-run", "run": long, "secret": SECRET}));
+        relay.ask(&json!({"command": "add-run", "run": long, "relay_key": KEY}));
         relay.ask(&json!({"command": "remove-run", "run": long}));
     };
     let mut relay = Held::start_with(mto().args(["--site", &unique("unread"), "--stdin"]), Stdio::piped());
@@ -54,10 +55,10 @@ fn relay(name: &str, folder: &Folder) -> Held {
     let log = folder.0.join("log");
     let mut relay =
         Held::start(mto().args(["--site", &unique(name), "--listen", "127.0.0.1:0", "--stdin", "--log"]).arg(&log));
-    let secret: String = crate::support::SECRET.iter().map(|byte| format!("{byte:02x}")).collect();
-    relay.ask(&json!({"command": "add-run", "run": RUN, "secret": secret}));
+    let key = RelayKey::of(crate::support::SECRET);
+    relay.ask(&json!({"command": "add-run", "run": RUN, "relay_key": key}));
     for run in 0..16 {
-        relay.ask(&json!({"command": "add-run", "run": format!("{run:0250}"), "secret": SECRET}));
+        relay.ask(&json!({"command": "add-run", "run": format!("{run:0250}"), "relay_key": KEY}));
     }
     relay
 }

@@ -14,9 +14,9 @@ pub fn mto() -> Command {
     Command::new(env!("CARGO_BIN_EXE_mto"))
 }
 
-/// Secrets of runs, as hexadecimal digits.
-pub const SECRET: &str = "000102030405060708090a0b0c0d0e0f";
-pub const OTHER: &str = "ff0102030405060708090a0b0c0d0e0f";
+/// Relay keys of runs, of whose secrets nobody knows.
+pub const KEY: &str = "relay-key:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+pub const OTHER: &str = "relay-key:ff0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
 pub fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))

@@ -23,6 +23,7 @@ use xmml_wire::handshake::{fresh_nonce, Party, VERSIONS};
 use xmml_wire::methods::relay::Relay as Method;
 use xmml_wire::methods::{Listener, Method as _, Stream};
 use xmml_wire::methods::{TrafficClass, TrafficKind};
+use xmml_wire::relay_key::RelayKey;
 use xmml_wire::wakeup::{poll_readable, poll_writable, EventFd, Polled};
 
 #[allow(unused_imports)] // as above
@@ -48,7 +49,7 @@ impl Site {
         Site::start_at(name, "127.0.0.1:0", &targets, &[(RUN, SECRET)])
     }
 
-    /// The same at a place, with these runs.
+    /// The same at a place, with these runs, each with its secret.
     pub fn start_at(name: &str, listen: &str, links: &[String], runs: &[(&str, &[u8])]) -> Site {
         Site::start_with(name, listen, links, runs, |_| {})
     }
@@ -70,7 +71,7 @@ impl Site {
         prepare(&mut relay);
         relay.link_to_all(links.iter().map(|to| LinkTarget { streams: Some(2), ..LinkTarget::at(to) }).collect());
         for (run, secret) in runs {
-            relay.add_run(run, secret, None).unwrap();
+            relay.add_run(run, &RelayKey::of(secret), None).unwrap();
         }
         let stop = relay.stop_flag();
         let thread = std::thread::spawn(move || relay.serve().unwrap());

@@ -73,6 +73,12 @@ mod _native {
         Ok(pythonize::pythonize(py, &value)?)
     }
 
+    /// Return the relay key of the run with this secret: what relays are given instead of the secret.
+    #[pyfunction]
+    fn relay_key(secret: &[u8]) -> String {
+        xmml_wire::relay_key::RelayKey::of(secret).to_text()
+    }
+
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         // An exception is no class of pyo3, and has no export of its own.

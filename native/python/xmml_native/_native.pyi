@@ -22,6 +22,9 @@ __version__: str
 def parse_json(text: str) -> Any:
     """Return the value of a JSON text: `json.loads` without the milliseconds that importing `json` takes."""
 
+def relay_key(secret: bytes) -> str:
+    """Return the relay key of the run with this secret: what relays are given instead of the secret."""
+
 def die_with_parent(parent: int) -> None:
     """Have the system kill this process when its parent dies.
 

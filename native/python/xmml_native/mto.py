@@ -6,6 +6,10 @@ import os
 import sys
 from pathlib import Path
 
+from xmml_native._native import relay_key
+
+__all__ = ["PROGRAM", "main", "relay_key"]
+
 #: The program. It needs no shared library, so that a copy of it runs on other machines of the same kind.
 PROGRAM = Path(__file__).resolve().parent / "bin" / "mto"
 

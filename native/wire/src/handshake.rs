@@ -50,7 +50,6 @@ pub const MAX_NAME: usize = 255;
 
 const LISTENER: &[u8] = b"xmml handshake: listener\0";
 const DIALLER: &[u8] = b"xmml handshake: dialler\0";
-const RELAYS: &[u8] = b"xmml key of relays\0";
 const KEYS: &[u8] = b"xmml keys of a connection\0";
 const DIALLER_SENDS: &[u8] = b"xmml key: dialler\0";
 const LISTENER_SENDS: &[u8] = b"xmml key: listener\0";
@@ -100,7 +99,7 @@ impl Role {
 /// What one side brings into a handshake.
 #[derive(Clone)]
 pub struct Party {
-    /// The run's secret; not empty.
+    /// The run's secret, or its [relay key](crate::relay_key::RelayKey) where a relay is at one of the ends; not empty.
     pub secret: Vec<u8>,
     /// The run.
     pub run: String,
@@ -144,14 +143,6 @@ pub fn fresh_nonce() -> Result<[u8; NONCE]> {
     getrandom::fill(&mut nonce)
         .map_err(|error| Error::Io { action: "get random bytes".into(), cause: error.to_string() })?;
     Ok(nonce)
-}
-
-/// The key of handshakes with relays, made from the run's secret: who has it may register names and open streams, but cannot pass for an
-/// instance.
-pub fn relay_key(secret: &[u8]) -> Vec<u8> {
-    let mut mac = keyed(secret);
-    mac.update(RELAYS);
-    mac.finalize().into_bytes().to_vec()
 }
 
 /// A key of one direction.

@@ -19,6 +19,7 @@ pub mod per_process;
 pub mod percent;
 pub mod private_file;
 pub mod protection;
+pub mod relay_key;
 pub mod resolver;
 pub mod shared_memory;
 pub mod spelling;

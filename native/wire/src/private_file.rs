@@ -43,7 +43,7 @@ pub fn read_secret(path: &Path) -> Result<Vec<u8>, String> {
 /// # Errors
 /// It is none, or so short that it can be found by trying.
 pub fn secret_of_text(text: &str) -> Result<Vec<u8>, String> {
-    let secret = secret_in(text).ok_or("the secret must be hexadecimal digits, two for each byte")?;
+    let secret = bytes_in(text.trim()).ok_or("the secret must be hexadecimal digits, two for each byte")?;
     match secret.len() < SECRET_LEAST {
         true => Err(format!(
             "the secret has {} bytes, at least {SECRET_LEAST} are needed; make one with: openssl rand -hex 32",
@@ -53,9 +53,8 @@ pub fn secret_of_text(text: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The bytes of a secret that is written as hexadecimal digits; `None`: this is none.
-fn secret_in(text: &str) -> Option<Vec<u8>> {
-    let text = text.trim();
+/// The bytes that are written as these hexadecimal digits; `None`: they are none.
+pub(crate) fn bytes_in(text: &str) -> Option<Vec<u8>> {
     if text.is_empty() || text.len() % 2 != 0 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
@@ -67,10 +66,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_hexadecimal_digits() {
-        assert_eq!(secret_in(" 00ff\n"), Some(vec![0, 255]));
-        for text in ["", "0", "xy", "ää", "+1"] {
-            assert_eq!(secret_in(text), None, "{text}");
+    fn bytes_are_hexadecimal_digits() {
+        assert_eq!(bytes_in("00ff"), Some(vec![0, 255]));
+        for text in ["", "0", "xy", "ää", "+1", " 00"] {
+            assert_eq!(bytes_in(text), None, "{text}");
         }
     }
 

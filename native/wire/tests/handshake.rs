@@ -4,6 +4,7 @@ use hmac::{Hmac, Mac};
 use proptest::prelude::*;
 use sha2::Sha256;
 use xmml_wire::handshake::*;
+use xmml_wire::relay_key::RelayKey;
 
 const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
 
@@ -218,12 +219,12 @@ fn what_an_earlier_connection_was_opened_with_opens_no_other() {
 
 #[test]
 fn who_has_the_key_of_relays_alone_passes_for_no_instance() {
-    let relay = Party { secret: relay_key(SECRET), ..party("b", 2) };
+    let relay = Party { secret: RelayKey::of(SECRET).as_bytes().to_vec(), ..party("b", 2) };
     let (dialler, hello, listener) = pair(party("a", 1), relay);
     assert_eq!(reason(conclude(dialler, &hello, listener).0.unwrap()), WRONG);
     let (_, hello, mut listener) = pair(party("a", 1), party("b", 2));
     let challenge = sent(listener.feed(&hello));
-    let mut mac = Hmac::<Sha256>::new_from_slice(&relay_key(SECRET)).unwrap();
+    let mut mac = Hmac::<Sha256>::new_from_slice(RelayKey::of(SECRET).as_bytes()).unwrap();
     for part in [b"xmml handshake: dialler\0", &hello[..], &challenge[..challenge.len() - PROOF]] {
         mac.update(part);
     }

@@ -22,6 +22,7 @@ from timers import Record
 from waiting import LIMIT_S, wait_until
 from wan import Machine, MachineProcess, PlacedSite, Site, Wan
 from xmml_native import Coordinator, mto
+from xmml_native.mto import relay_key
 
 #: Where relays listen.
 PORT = 40001
@@ -50,6 +51,7 @@ class RelayAt:
         """Start it on the login node.
 
         Args:
+            secret_file: of the run; the relay is given the key that is made from it.
             links: the relays that it dials, as the option `--link` has them.
             before: words before the command, such as `prlimit --nofile=64`.
             options: further options of it.
@@ -57,10 +59,13 @@ class RelayAt:
         """
         self.site, self.name, self.login = site, site.name, site.login
         self.log = folder / f"{site.name}.log"
+        key_file = folder / f"{site.name}.relay-key"
+        key_file.touch(mode=0o600)
+        key_file.write_text(relay_key(bytes.fromhex(secret_file.read_text())))
         self._words = [*before, str(program), "--site", self.name, "--listen", f"0.0.0.0:{PORT}"]
         self._words += [
             "--run",
-            f"{RUN}={secret_file}",
+            f"{RUN}={key_file}",
             *(word for link in links for word in ("--link", link)),
             *options,
         ]

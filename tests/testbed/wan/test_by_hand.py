@@ -127,7 +127,7 @@ def couple(alpha: Terminal, beta: Terminal, folder: Path, first: list[str], seco
         alpha.do(line)
     alpha.type(first[-1])
     wait_until(lambda: "start by hand" in alpha.shown, lambda: alpha.shown)
-    for name in ("polar.secret", "ice.py"):
+    for name in ("polar.secret", "polar.relay-key", "ice.py"):
         shutil.copy2(folder / "alpha" / name, folder / "beta" / name)
     for line in second:
         if line.startswith("mto status"):
@@ -164,7 +164,8 @@ def test_an_instance_by_hand_that_fails_ends_the_run_with_its_words(tmp_path: Pa
             alpha.do(line)
         alpha.type(first[-1])
         wait_until(lambda: "start by hand" in alpha.shown, lambda: alpha.shown)
-        shutil.copy2(tmp_path / "alpha" / "polar.secret", tmp_path / "beta" / "polar.secret")
+        for name in ("polar.secret", "polar.relay-key"):
+            shutil.copy2(tmp_path / "alpha" / name, tmp_path / "beta" / name)
         broken = (tmp_path / "alpha" / "ice.py").read_text().replace("cover = min", 'raise ValueError("it melts")  #')
         (tmp_path / "beta" / "ice.py").write_text(broken)
         beta.do(second[0])

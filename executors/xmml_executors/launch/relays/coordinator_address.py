@@ -18,7 +18,7 @@ async def addresses_at(
     entries: RelayEntries,
     *,
     is_direct: bool,
-    secret: bytes,
+    relay_key: str,
 ) -> tuple[dict[str, str], RelayEntry | None]:
     """Return the variables that tell the processes of a site where the coordinator and their relay are, and the entry
     to that relay, if they need one.
@@ -32,7 +32,7 @@ async def addresses_at(
         relay: of this machine, if the run has one.
         links: what the plan says of the links of this site's relay.
         entries: to relays, of the login to the site.
-        secret: of the run.
+        relay_key: of the run.
         is_direct: every site can reach the addresses as they are; whoever launches the run has said so.
 
     Raises:
@@ -56,5 +56,5 @@ async def addresses_at(
     coordinator = {"XMML_COORDINATOR": ",".join(coming)}
     if site.site.is_here:
         return {**coordinator, "XMML_RELAY": relay.at(relay.host, relay.port)}, None
-    entry = await entries.open(site, relay, links, secret)
+    entry = await entries.open(site, relay, links, relay_key)
     return {**coordinator, "XMML_RELAY": entry.address}, entry

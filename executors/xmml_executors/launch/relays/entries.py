@@ -48,10 +48,10 @@ class RelayEntry:
         """
         await asyncio.shield(self._keeping)
 
-    async def add_run(self, run: str, secret: bytes) -> None:
+    async def add_run(self, run: str, relay_key: str) -> None:
         """Let a run in, too."""
         if self._relay is not None:
-            await self._relay.add_run(run, secret)
+            await self._relay.add_run(run, relay_key)
 
     async def remove_run(self, run: str, *, is_given_up: bool) -> None:
         """A run needs it no more; it ends, unless the login is kept for other runs.
@@ -95,14 +95,14 @@ class RelayEntries:
         self._places: dict[Hashable, RunSite] = {}
         self._prepared: set[Hashable] = set()
 
-    async def open(self, site: RunSite, relay: LocalRelay, links: RelayLinks, secret: bytes) -> RelayEntry:
+    async def open(self, site: RunSite, relay: LocalRelay, links: RelayLinks, relay_key: str) -> RelayEntry:
         """Return the entry to the relay of a site for a run.
 
         Args:
             site: as the run has it.
             relay: of this machine.
             links: of the relay of the site.
-            secret: of the run.
+            relay_key: of the run.
 
         Raises:
             TransportError: the site forbids the forwarding of ports.
@@ -113,7 +113,7 @@ class RelayEntries:
             place = await self._place_of_files(site, key)
             entry = self._entries.get(key)
             if entry is not None and not entry.has_failed:
-                await entry.add_run(site.run_id, secret)
+                await entry.add_run(site.run_id, relay_key)
                 return entry
             port = await place.forwarded_port("127.0.0.1", relay.port)
             address, there = relay.at("127.0.0.1", port), None
@@ -121,7 +121,7 @@ class RelayEntries:
                 options = links.words(f"127.0.0.1:{port}")
                 # Relays of one host and user differ in their names, also those with other links.
                 name = f"{site.name}-{os.urandom(4).hex()}" if self._login.is_kept else relay.name_at(site.name)
-                there = RemoteRelay(place, name, options, site.run_id, secret, relay.certificates)
+                there = RemoteRelay(place, name, options, site.run_id, relay_key, relay.certificates)
                 address = await _begun(place, there)
             entry = RelayEntry(address, there, self._tell, is_kept=self._login.is_kept)
             self._entries[key] = entry

@@ -43,7 +43,7 @@ class LocalRelay:
         self,
         name: str,
         run: str,
-        secret: bytes,
+        relay_key: str,
         folder: OpenFolder,
         log: str,
         *,
@@ -54,7 +54,7 @@ class LocalRelay:
 
         Args:
             name: of the relay, as streams are addressed to it.
-            run, secret: the first run that it serves.
+            run, relay_key: the first run that it serves.
             folder: that its log lies in, open as long as the relay.
             log: the name of the file in it that the relay appends its log to.
             is_open: compute nodes of the cluster that we are on dial it; else it listens on the loopback device only.
@@ -64,7 +64,7 @@ class LocalRelay:
             SiteError: it cannot be started, or does not answer.
         """
         self.name = name
-        self._runs = {run: secret}
+        self._runs = {run: relay_key}
         self._folder, self._log = folder, log
         self._takes_clear = takes_clear
         self._device = device_of(is_open=is_open)
@@ -105,22 +105,22 @@ class LocalRelay:
         status = self._answer()
         self.port, self.certificate = port_of(status), str(status["certificate"])
         orders: list[dict[str, object]] = [{"command": "trust", "fingerprints": [self.certificate]}]
-        orders += [{"command": "add-run", "run": run, "secret": secret.hex()} for run, secret in self._runs.items()]
+        orders += [{"command": "add-run", "run": run, "relay_key": key} for run, key in self._runs.items()]
         for order in orders:
             answer = self._ask(order)
             if not answer.get("ok"):
                 self.close()
                 raise SiteError(f"the relay does not serve the run: {answer.get('problem')}")
 
-    def add_run(self, run: str, secret: bytes) -> None:
+    def add_run(self, run: str, relay_key: str) -> None:
         """Serve another run, too.
 
         Raises:
             SiteError: it does not.
         """
         with self._asking:
-            self._runs[run] = secret
-            answer = self._ask({"command": "add-run", "run": run, "secret": secret.hex()})
+            self._runs[run] = relay_key
+            answer = self._ask({"command": "add-run", "run": run, "relay_key": relay_key})
         if not answer.get("ok"):
             raise SiteError(f"the relay does not serve the run: {answer.get('problem')}")
 

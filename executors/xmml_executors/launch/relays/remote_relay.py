@@ -60,13 +60,13 @@ class RemoteRelay:
     """
 
     def __init__(
-        self, site: RunSite, name: str, options: Sequence[str], run: str, secret: bytes, certificates: Certificates
+        self, site: RunSite, name: str, options: Sequence[str], run: str, relay_key: str, certificates: Certificates
     ) -> None:
         """
         Args:
             name: of the relay, as streams are addressed to it.
             options: the words of its command line that say to which relays it is linked, and how.
-            run, secret: the first run that it serves.
+            run, relay_key: the first run that it serves.
             certificates: of all relays that it may be linked to.
         """
         self.site = site
@@ -74,7 +74,7 @@ class RemoteRelay:
         self.problem = ""
         self._channel: RelayChannel | None = None
         self.name, self.options, self.certificates = name, options, certificates
-        self._runs = {run: secret}
+        self._runs = {run: relay_key}
         self._is_trusting = False
 
     @property
@@ -97,7 +97,7 @@ class RemoteRelay:
         return False
 
     async def start_on(self, port: int) -> bool:
-        """Start it on a port. The secrets of runs go to it over the connection to the gateway.
+        """Start it on a port. The relay keys of runs go to it over the connection to the gateway.
 
         If an earlier process of ours still holds the port, because it has not noticed that its connection broke, the
         new relay ends that. A note names it by host, process id and start: ids are used again, and login nodes share
@@ -131,7 +131,7 @@ class RemoteRelay:
         self._is_trusting = False
         begun = self._begun(status)
         await self.certificates.show(self, begun.certificate)
-        serves = [await self._serve(run, secret) for run, secret in list(self._runs.items())]
+        serves = [await self._serve(run, key) for run, key in list(self._runs.items())]
         if not self._is_trusting or not all(serves):
             await channel.end()
             return False
@@ -155,10 +155,10 @@ class RemoteRelay:
         """Have the relay trust these certificates, and no others."""
         self._is_trusting = await self._ask({"command": "trust", "fingerprints": list(certificates)})
 
-    async def add_run(self, run: str, secret: bytes) -> None:
+    async def add_run(self, run: str, relay_key: str) -> None:
         """Serve another run, too. One that is away serves it when it is started again."""
-        self._runs[run] = secret
-        await self._serve(run, secret)
+        self._runs[run] = relay_key
+        await self._serve(run, relay_key)
 
     async def remove_run(self, run: str) -> None:
         """Serve a run no more."""
@@ -203,8 +203,8 @@ class RemoteRelay:
             await self._again(how)
             began = loop.time()
 
-    async def _serve(self, run: str, secret: bytes) -> bool:
-        return await self._ask({"command": "add-run", "run": run, "secret": secret.hex()})
+    async def _serve(self, run: str, relay_key: str) -> bool:
+        return await self._ask({"command": "add-run", "run": run, "relay_key": relay_key})
 
     async def _ask(self, request: dict[str, object]) -> bool:
         """Send a request; return whether it was done."""

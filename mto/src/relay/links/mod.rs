@@ -19,6 +19,7 @@ use xmml_wire::handshake;
 use xmml_wire::methods::relay::address::site_problem;
 use xmml_wire::methods::relay::protocol::RELAY;
 use xmml_wire::methods::Stream;
+use xmml_wire::relay_key::RelayKey;
 use xmml_wire::resolver::LookUp;
 
 use super::poller::Poller;
@@ -137,12 +138,12 @@ impl Links {
     ///
     /// # Errors
     /// The system gives no descriptor.
-    pub fn add_run(&mut self, run: &str, key: &[u8], now: Instant) -> io::Result<()> {
-        let me = Identity::new(key, run, RELAY);
+    pub fn add_run(&mut self, run: &str, key: &RelayKey, now: Instant) -> io::Result<()> {
+        let me = Identity::new(key.as_bytes(), run, RELAY);
         let listener = Listener::without_door(&me, settings(None, None)).map_err(io::Error::other)?;
         let token = self.poller.watch(listener.fd())?;
         self.listeners.insert(token, run.to_owned());
-        let identity = Identity::new(key, run, &self.site);
+        let identity = Identity::new(key.as_bytes(), run, &self.site);
         let (routing, former) = (Routing::new(&self.site), FormerRelays::default());
         self.runs.insert(run.to_owned(), RunLinks { identity, listener, token, routing, former });
         self.dials.add_run(run, now);
@@ -460,7 +461,7 @@ pub mod tests {
     /// Returns the links of a relay of site b with the run `canal`.
     pub fn links_of_b() -> Links {
         let mut links = Links::new("b", &Poller::new().unwrap()).unwrap();
-        links.add_run("canal", b"key", Instant::now()).unwrap();
+        links.add_run("canal", &RelayKey::of(b"the secret"), Instant::now()).unwrap();
         links
     }
 

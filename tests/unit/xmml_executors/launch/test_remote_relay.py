@@ -23,12 +23,15 @@ from xmml_executors.launch.relays.remote_relay import RemoteRelay
 from xmml_executors.launch.site.login import SiteLogin
 from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.outcome import SiteError
+from xmml_native.mto import relay_key
 from xmml_sites.ssh import TransportError
 from xmml_sites.ssh.local import LocalTransport
 
+KEY = relay_key(b"the secret of the runs")
+
 
 def relay_named(site: RunSite, name: str) -> RemoteRelay:
-    return RemoteRelay(site, f"t{os.getpid()}-{name}", (), "canal", b"the secret of canal", Certificates())
+    return RemoteRelay(site, f"t{os.getpid()}-{name}", (), "canal", KEY, Certificates())
 
 
 def answers(relay: RemoteRelay) -> bool:
@@ -181,7 +184,7 @@ def test_a_run_begins_and_ends_also_while_the_relay_is_away(tmp_path: Path) -> N
             assert relay._channel is not None
             entry = RelayEntry("here:1/away", relay, lambda *_: None, is_kept=True)
             await relay._channel.end()
-            await entry.add_run("second", b"the secret of the second")
+            await entry.add_run("second", KEY)
             await entry.remove_run("canal", is_given_up=False)
             await until(lambda: answers(relay), "it is not started again")
             await entry.close()

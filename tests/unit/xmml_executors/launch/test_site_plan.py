@@ -17,11 +17,12 @@ from xmml_executors.launch.jobs.site_plan import relay_links
 from xmml_executors.launch.relays.local_relay import LocalRelay
 from xmml_executors.launch.relays.remote_relay import RemoteRelay
 from xmml_executors.open_folder import OpenFolder
+from xmml_native.mto import relay_key
 from xmml_planner import Plan
 from xmml_planner.execution_plan import PlannedPath
 from xmml_planner.sites import Site
 
-RUN, SECRET = "canal", b"the secret of canal"
+RUN, KEY = "canal", relay_key(b"the secret of canal")
 
 HOME = Site("laptop", cores=4)
 ALPHA = Site("alpha", ssh="alpha", scheduler="slurm")
@@ -82,7 +83,7 @@ def test_links_stand_as_the_plan_says(tmp_path: Path, streams: int, encrypt: boo
     here = LocalRelay(
         f"t{os.getpid()}-h",
         RUN,
-        SECRET,
+        KEY,
         OpenFolder(tmp_path),
         "here.log",
         is_open=False,
@@ -92,7 +93,7 @@ def test_links_stand_as_the_plan_says(tmp_path: Path, streams: int, encrypt: boo
     async def statuses() -> list[dict[str, Any]]:
         site = site_at(tmp_path, "alpha")
         options = relay_links(plan, "alpha").words(f"127.0.0.1:{here.port}")
-        there = RemoteRelay(site, f"t{os.getpid()}-t", options, RUN, SECRET, here.certificates)
+        there = RemoteRelay(site, f"t{os.getpid()}-t", options, RUN, KEY, here.certificates)
 
         def links() -> list[dict[str, Any]]:
             return [link_of(here.name), link_of(there.name)]
@@ -126,25 +127,25 @@ def link_of(site: str) -> dict[str, Any]:
 
 
 def stranger_to(port: int) -> subprocess.Popen[bytes]:
-    """A relay that knows the run's secret and dials another."""
+    """A relay that knows the run's relay key and dials another."""
     words = ["--site", f"t{os.getpid()}-s", "--listen", "127.0.0.1:0", "--link", f"127.0.0.1:{port}", "--stdin"]
     stranger = subprocess.Popen([MTO, *words], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert stranger.stdin is not None
-    order = {"command": "add-run", "run": RUN, "secret": SECRET.hex()}
+    order = {"command": "add-run", "run": RUN, "relay_key": KEY}
     stranger.stdin.write(json.dumps(order).encode() + b"\n")
     stranger.stdin.flush()
     return stranger
 
 
 def test_relays_of_a_run_trust_each_other_only_also_after_they_were_started_again(tmp_path: Path) -> None:
-    here = LocalRelay(f"t{os.getpid()}-h", RUN, SECRET, OpenFolder(tmp_path), "here.log", is_open=False)
+    here = LocalRelay(f"t{os.getpid()}-h", RUN, KEY, OpenFolder(tmp_path), "here.log", is_open=False)
     stranger: subprocess.Popen[bytes] | None = None
 
     async def all_of_it() -> None:
         nonlocal stranger
         site = site_at(tmp_path, "alpha")
         options = ["--link", f"127.0.0.1:{here.port}"]
-        there = RemoteRelay(site, f"t{os.getpid()}-t", options, RUN, SECRET, here.certificates)
+        there = RemoteRelay(site, f"t{os.getpid()}-t", options, RUN, KEY, here.certificates)
 
         def are_linked() -> bool:
             return [link_of(here.name).get("site"), link_of(there.name).get("site")] == [there.name, here.name]

@@ -8,6 +8,7 @@ use crate::frame::{encode_control, refusal, Head, Kind, HEAD};
 use crate::handshake::{self, Dialler, Party, Role, Step};
 use crate::message_pack;
 use crate::methods::Stream;
+use crate::relay_key::RelayKey;
 use crate::wakeup::Interest;
 
 /// How far it is.
@@ -33,7 +34,7 @@ impl Asking {
     /// Will ask for this on behalf of `me`.
     pub fn new(me: &Party, request: ToRelay) -> io::Result<Asking> {
         let nonce = handshake::fresh_nonce().map_err(io::Error::other)?;
-        let me = Party { secret: handshake::relay_key(&me.secret), nonce, ..me.clone() };
+        let me = Party { secret: RelayKey::of(&me.secret).as_bytes().to_vec(), nonce, ..me.clone() };
         let (dialler, hello) = Dialler::new(me, Role::Relay, RELAY, false).map_err(io::Error::other)?;
         Ok(Asking { dialler: Some(dialler), request: Some(request), out: hello, inbox: Inbox::default() })
     }

@@ -1,5 +1,5 @@
 //! What a process and the relay of its site say to each other, once the handshake (role `relay`, keyed by
-//! [`crate::handshake::relay_key`]) is done. Every variant is one frame of kind Control whose body is MessagePack, as in
+//! [`crate::relay_key::RelayKey`]) is done. Every variant is one frame of kind Control whose body is MessagePack, as in
 //! [`crate::control`]. Behind `Opened` the connection is a pipe: the bytes of the two ends pass unchanged, and an end that is closed for
 //! writing is closed at the other side at once.
 
