@@ -147,7 +147,7 @@ def relays(
         for number, host in enumerate(hosts):
             file = run.secret_file.with_name(f"relay-{number}.toml")
             before = addresses[-1].partition("/")[0] if addresses else None
-            file.write_text(_configuration(_site(number), host, before, run, key_file, links, streams, figures))
+            file.write_text(_configuration(number, host, before, run, key_file, links, streams, figures))
             process = host.start(
                 [mto, "--config", file, "--stdin"],
                 stdin=subprocess.PIPE,
@@ -169,7 +169,7 @@ def _site(number: int) -> str:
 
 
 def _configuration(
-    site: str,
+    number: int,
     host: Host,
     to: str | None,
     run: Run,
@@ -178,9 +178,12 @@ def _configuration(
     streams: int | None,
     figures: Figures | None,
 ) -> str:
+    site = _site(number)
     lines = [f'site = "{site}"', f'listen = ["{host.address}:0"]', f'control = "@{run.name}-{site}"']
     if links != "default":
         lines.append(f"encrypt = {'true' if links == 'encrypted' else 'false'}")
+    if links == "clear":
+        lines.append(f'clear_from = ["{_site(number + 1)}"]')  # which dials this one
     if to is not None:
         lines += ["[[link]]", f'to = "{to}"']
         lines += [f"streams = {streams}"] if streams is not None else []

@@ -51,9 +51,12 @@ pub struct Config {
     /// Where Prometheus finds figures, on a loopback address; without it, nowhere.
     #[serde(default)]
     pub metrics: Option<String>,
-    /// Whether links to other relays are encrypted. If not, such as are not are taken, too.
+    /// Whether links that it dials are encrypted where they do not say otherwise.
     #[serde(default = "yes")]
     pub encrypt: bool,
+    /// The sites whose relays may link themselves to this one without encryption.
+    #[serde(default)]
+    pub clear_from: Vec<String>,
     /// The file with the certificate that it shows to other relays and its key, relative to the configuration; without it, one is made
     /// at the start.
     #[serde(default)]
@@ -84,6 +87,7 @@ impl Default for Config {
             ends: Ends::default(),
             metrics: None,
             encrypt: true,
+            clear_from: Vec::new(),
             certificate: None,
             trusted: Vec::new(),
             stream_memory_b: window::GROWTH,
@@ -248,6 +252,9 @@ impl Config {
             check_address("listen", address)?;
         }
         self.links.iter().try_for_each(LinkConfig::check)?;
+        if let Some(problem) = self.clear_from.iter().find_map(|site| site_problem(site)) {
+            return Err(Problem(format!(" clear_from: {problem}")));
+        }
         self.fingerprints()?;
         if let Some(address) = &self.metrics {
             check_address("metrics", address)?;
@@ -313,6 +320,11 @@ impl Config {
     /// # Errors
     /// It cannot be read, or others can read it, or it is none, or not good now; a fingerprint is none.
     pub fn encryption(&self, before: Option<&Encryption>) -> Result<Encryption, Problem> {
+        let encryption = self.encryption_by_certificate(before)?;
+        Ok(encryption.taking_clear_from(self.clear_from.iter().map(String::as_str)))
+    }
+
+    fn encryption_by_certificate(&self, before: Option<&Encryption>) -> Result<Encryption, Problem> {
         let trusted = self.fingerprints()?;
         let wrong = |error: Error| Problem(error.to_string());
         let Some(file) = &self.certificate else {
@@ -444,7 +456,7 @@ mod tests {
 
     #[test]
     fn a_mistake_is_told_with_its_place() {
-        assert_eq!(problem("site = 'alpha'\nlissten = []"), "2:1: unknown field `lissten`, expected one of `site`, `listen`, `control`, `ends`, `metrics`, `encrypt`, `certificate`, `trusted`, `stream_memory_b`, `log`, `link`, `run`");
+        assert_eq!(problem("site = 'alpha'\nlissten = []"), "2:1: unknown field `lissten`, expected one of `site`, `listen`, `control`, `ends`, `metrics`, `encrypt`, `clear_from`, `certificate`, `trusted`, `stream_memory_b`, `log`, `link`, `run`");
         assert!(problem("site = 'alpha'\nlisten = 3").starts_with("2:10: "));
         assert!(problem("site = 'alpha'\n[[run]]\nname = 'r'").contains("relay_key_file"));
     }
@@ -459,6 +471,7 @@ mod tests {
             ("site = 'a'\n[[link]]\nto = 'b:1'\nlatency_s = -1\nbandwidth_b_s = 1.0", "from 0 to 60"),
             ("site = 'a'\n[[link]]\nto = 'b:1'\nlatency_s = 1\nbandwidth_b_s = nan", "above 0"),
             ("site = 'a'\n[[link]]\nto = 'b:1'\nlatency_s = 0.01", "both or neither"),
+            ("site = 'a'\nclear_from = ['al pha']", "clear_from: "),
             ("site = 'a'\ntrusted = ['00ff']", "64 hexadecimal digits"),
             ("site = 'a'\nmetrics = '0.0.0.0:1'", "loopback"),
             ("site = 'a'\ncontrol = '/tmp/x'", "expected @NAME"),

@@ -1,6 +1,7 @@
 //! What the owner of a relay says to it, and hears: a JSON object per line each way, over an abstract Unix socket on which the kernel
 //! vouches for the user, or over the standard input and output of the relay.
 
+use std::collections::BTreeSet;
 use std::io::{self, IoSlice};
 use std::time::{Duration, Instant};
 
@@ -42,6 +43,11 @@ pub enum Request {
     Trust {
         /// Their SHA-256, as hexadecimal digits.
         fingerprints: Vec<String>,
+    },
+    /// Take links in clear from the relays of these sites, and from no others.
+    TakeClearFrom {
+        /// The sites, as their relays name themselves.
+        sites: BTreeSet<String>,
     },
     /// Say how things are.
     Status,

@@ -3,6 +3,7 @@
 //! A relay need not know the certificates of others: the handshake inside TLS proves that both ends know the run, and its proofs cover
 //! the channel and both certificates, so that they are worth nothing to anybody in the middle. Who wants more names those that are trusted.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 use xmml_path::{Credentials, Fingerprint, Tls};
@@ -16,11 +17,13 @@ const LIFE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 pub struct Encryption {
     /// What this relay speaks TLS with.
     pub tls: Tls,
-    /// Whether links are encrypted where nothing else is said; if not, links in clear are taken too.
+    /// Whether links that this relay dials are encrypted where nothing else is said.
     pub is_default: bool,
     mine: Credentials,
     is_self_made: bool,
     trusted: Vec<Fingerprint>,
+    /// The sites whose relays may link themselves to this one in clear.
+    clear_from: BTreeSet<String>,
 }
 
 impl Encryption {
@@ -44,7 +47,8 @@ impl Encryption {
             [] => Tls::proven_inside(mine)?,
             trusted => Tls::new(mine, trusted)?,
         };
-        Ok(Encryption { tls, is_default, mine: mine.clone(), is_self_made: false, trusted: trusted.to_vec() })
+        let (mine, trusted) = (mine.clone(), trusted.to_vec());
+        Ok(Encryption { tls, is_default, mine, is_self_made: false, trusted, clear_from: BTreeSet::new() })
     }
 
     /// The same credentials with other wishes.
@@ -52,7 +56,27 @@ impl Encryption {
     /// # Errors
     /// As of [`Encryption::with`].
     pub fn but(&self, trusted: &[Fingerprint], is_default: bool) -> Result<Encryption> {
-        Ok(Encryption { is_self_made: self.is_self_made, ..Encryption::with(&self.mine, trusted, is_default)? })
+        let clear_from = self.clear_from.clone();
+        let is_self_made = self.is_self_made;
+        Ok(Encryption { is_self_made, clear_from, ..Encryption::with(&self.mine, trusted, is_default)? })
+    }
+
+    /// The same, but links in clear are taken from the relays of these sites, and from no others.
+    pub fn taking_clear_from<'a>(self, sites: impl IntoIterator<Item = &'a str>) -> Encryption {
+        Encryption { clear_from: sites.into_iter().map(str::to_owned).collect(), ..self }
+    }
+
+    /// Whether the relay of this site may link itself to this one in clear.
+    pub fn takes_clear_from(&self, site: &str) -> bool {
+        self.clear_from.contains(site)
+    }
+
+    /// Takes links in clear from the relays of these sites only, from now on. Links that stand remain; streams that they open from now on
+    /// are judged anew. False: it was so already.
+    pub fn take_clear_from(&mut self, sites: BTreeSet<String>) -> bool {
+        let is_new = self.clear_from != sites;
+        self.clear_from = sites;
+        is_new
     }
 
     /// Believes only these from now on. Links that stand remain; streams that they open from now on are judged anew.
@@ -75,5 +99,6 @@ impl PartialEq for Encryption {
         self.tls.fingerprint() == other.tls.fingerprint()
             && self.is_default == other.is_default
             && self.trusted == other.trusted
+            && self.clear_from == other.clear_from
     }
 }

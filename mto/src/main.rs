@@ -58,9 +58,12 @@ struct Serve {
     /// HOST:PORT,streams=8,encrypt=false
     #[arg(long, value_name = "HOST:PORT[,KEY=VALUE...]")]
     link: Vec<LinkConfig>,
-    /// Do not encrypt links to other relays, and take such as are not: where the network between them is trusted
+    /// Do not encrypt the links that it dials: where the network between the relays is trusted
     #[arg(long)]
     no_encryption: bool,
+    /// Take links without encryption from the relay of this site (may be given several times); from others they are refused
+    #[arg(long, value_name = "SITE")]
+    clear_from: Vec<String>,
     /// The file with the certificate that it shows to other relays and its key (see mto certificate); else one is made at the start
     #[arg(long, value_name = "FILE")]
     certificate: Option<PathBuf>,
@@ -228,6 +231,7 @@ fn configured(options: &Serve) -> Result<Config, Failure> {
     config.links.extend(options.link.iter().cloned());
     config.runs.extend(options.run.iter().cloned());
     config.encrypt &= !options.no_encryption;
+    config.clear_from.extend(options.clear_from.iter().cloned());
     config.certificate = options.certificate.clone().or(config.certificate);
     config.trusted.extend(options.trust.iter().cloned());
     config.stream_memory_b = options.stream_memory_b.unwrap_or(config.stream_memory_b);

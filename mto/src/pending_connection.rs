@@ -166,24 +166,26 @@ impl PendingConnection {
             let channel = self.stream().map_or(Ok(None), Stream::channel)?;
             match &mut self.stage {
                 Stage::Hello => {
-                    let Wish { run, role } = match handshake::wish_of_hello(&frame) {
+                    let Wish { run, role, from } = match handshake::wish_of_hello(&frame) {
                         Ok(Some(wish)) => wish,
                         Ok(None) => return Err(io::Error::other("its first frame is no whole hello")),
                         Err(refusal) => return Ok(self.refuse(&refusal)),
                     };
-                    let is_clear = matches!(self.carrier, Carrier::Clear(_));
-                    if is_clear && role == Role::Path && self.encryption.is_default {
-                        return Ok(self.refuse(&Refusal::Role {
-                            problem: "links to this relay are encrypted: leave out `encrypt = false` at the relay that dials, \
-                                      or set it at both"
-                                .to_owned(),
-                        }));
-                    }
                     let Some(key) = key_of(&run) else {
                         return Ok(self.refuse(&Refusal::Role {
                             problem: format!("this relay does not know the run \"{run}\""),
                         }));
                     };
+                    // Nobody passes under the name of another relay who lacks the key of the run: the proof covers the name.
+                    let is_clear = matches!(self.carrier, Carrier::Clear(_));
+                    if is_clear && role == Role::Path && !self.encryption.takes_clear_from(&from) {
+                        return Ok(self.refuse(&Refusal::Role {
+                            problem: format!(
+                                "no link in clear is taken from the relay of {from}: leave out `encrypt = false` there, \
+                                 or name it in `clear_from` of the relay that it dials"
+                            ),
+                        }));
+                    }
                     let me = Party::new(key.as_bytes(), &run, RELAY).map_err(io::Error::other)?;
                     // Processes of the site come in clear.
                     let roles: &[Role] = if is_clear { &[Role::Relay, Role::Path] } else { &[Role::Path] };

@@ -125,9 +125,8 @@ def _folder(cluster: Site, run_folder: str) -> str:
 def _relay_here(plan: Plan, clusters: Mapping[str, Site], run_folder: str) -> str:
     site = launch_site(plan)
     device = local_relay.device_of(is_open=any(cluster.is_here for cluster in clusters.values()))
-    takes_clear = relay_links(plan, site).takes_clear
     log = Path(run_folder, relay_log(site))
-    return f"mto {shlex.join(local_relay.words_of(f'{site}-{RUN}', device, 0, log, takes_clear=takes_clear))}"
+    return f"mto {shlex.join(local_relay.words_of(f'{site}-{RUN}', device, 0, log))}"
 
 
 def _way_back(plan: Plan, cluster: Site, run_folder: str, *, has_relay: bool, is_direct: bool) -> list[str]:

@@ -176,9 +176,9 @@ class Launcher:
         if not needs_relay(self.plan, is_direct=self.is_direct):
             return None
         site = launch_site(self.plan)
-        takes_clear = relay_links(self.plan, site).takes_clear
+        clear_from = relay_links(self.plan, site).clear_from
         is_open = any(each.site.is_here for each in self.sites.values())
-        self.relay = self._pool.open_relay(site, self.folder, is_open=is_open, takes_clear=takes_clear)
+        self.relay = self._pool.open_relay(site, self.folder, is_open=is_open, clear_from=clear_from)
         return self.relay.address
 
     # --- orders of the run's loop -----------------------------------------------------------------------------------

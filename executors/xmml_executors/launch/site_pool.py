@@ -37,7 +37,7 @@ class SitePool:
         self._shared = shared
         self._logins: dict[tuple[str | None, ...], SiteLogin] = {}
         self._entries: dict[SiteLogin, RelayEntries] = {}
-        self._relays: dict[tuple[str, bool, bool], LocalRelay] = {}
+        self._relays: dict[tuple[str, bool, frozenset[str]], LocalRelay] = {}
         self._listeners: list[Tell] = []
         self._opening = threading.Lock()
         self.loop = asyncio.new_event_loop()
@@ -62,17 +62,17 @@ class SitePool:
         """Return the entries to relays that runs have over a login."""
         return self._entries[login]
 
-    def open_relay(self, site: str, folder: RunFolder, *, is_open: bool, takes_clear: bool) -> LocalRelay:
+    def open_relay(self, site: str, folder: RunFolder, *, is_open: bool, clear_from: frozenset[str]) -> LocalRelay:
         """Return the relay of this machine, which serves the run in a folder from now on.
 
         Args:
             site: the name of this machine's site.
-            is_open, takes_clear: see `LocalRelay`.
+            is_open, clear_from: see `LocalRelay`.
 
         Raises:
             SiteError: it cannot be started, or does not serve the run.
         """
-        key = (site, is_open, takes_clear)
+        key = (site, is_open, clear_from)
         with self._opening:
             relay = self._relays.get(key)
             if relay is not None:
@@ -84,8 +84,9 @@ class SitePool:
             if self._shared is not None:
                 name, files = f"{site}-{os.urandom(4).hex()}", self._shared.files
             log = relay_log(site)
-            key = folder.relay_key
-            relay = LocalRelay(name, folder.run_id, key, files, log, is_open=is_open, takes_clear=takes_clear)
+            relay = LocalRelay(
+                name, folder.run_id, folder.relay_key, files, log, is_open=is_open, clear_from=clear_from
+            )
             self._relays[key] = relay
             return relay
 

@@ -183,7 +183,7 @@ mod tests {
             Entrance {
                 listener: TcpListener::bind("127.0.0.1:0").unwrap(),
                 queue: AdmissionQueue::new(&Poller::new().unwrap()),
-                encryption: Encryption::self_made("b").unwrap().but(&[], false).unwrap(),
+                encryption: Encryption::self_made("b").unwrap().taking_clear_from(["a"]),
                 log: memory_log(),
             }
         }

@@ -37,6 +37,7 @@ use std::time::{Duration, Instant};
 
 use xmml_path::Fingerprint;
 use xmml_wire::buffer::Buffer;
+use xmml_wire::methods::relay::address::site_problem;
 use xmml_wire::relay_key::RelayKey;
 use xmml_wire::resolver::LookUp;
 use xmml_wire::wakeup::{EventFd, Ready};
@@ -226,6 +227,11 @@ impl Relay {
     /// immediately. Returns false if the same were trusted already.
     pub fn trust(&mut self, trusted: &[Fingerprint]) -> bool {
         self.links.trust(trusted, Instant::now())
+    }
+
+    /// Takes links in clear from the relays of these sites only, from now on. Links that are up remain. Returns false if it was so already.
+    pub fn take_clear_from(&mut self, sites: BTreeSet<String>) -> bool {
+        self.links.take_clear_from(sites)
     }
 
     /// Sets what streams together may hold beyond what each of them and each link has in any case, in bytes.
@@ -518,6 +524,12 @@ impl Relay {
             }
             Request::RemoveRun { run } => Ok(Answer::done(self.remove_run(&run))),
             Request::Trust { fingerprints } => Ok(Answer::done(self.trust(&control::fingerprints_of(&fingerprints)?))),
+            Request::TakeClearFrom { sites } => {
+                if let Some(problem) = sites.iter().find_map(|site| site_problem(site)) {
+                    return Err(format!("sites: {problem}"));
+                }
+                Ok(Answer::done(self.take_clear_from(sites)))
+            }
             Request::Status => Ok(Answer { status: Some(self.status()), ..Answer::done(false) }),
             Request::Reload => self.reload_and_log().map(|()| Answer::done(true)),
             Request::Stop => {
@@ -615,7 +627,7 @@ mod tests {
     /// A relay, and another one that is linked to it by this link.
     fn linked() -> (Relay, Token, Path) {
         let mut relay = Relay::new("b", memory_log()).unwrap();
-        relay.encrypt(Encryption::self_made("b").unwrap().but(&[], false).unwrap());
+        relay.encrypt(Encryption::self_made("b").unwrap().taking_clear_from(["x"]));
         let address = relay.listen("127.0.0.1:0").unwrap().to_string();
         relay.add_run("canal", &RelayKey::of(b"the secret"), None).unwrap();
         let me = Identity::new(RelayKey::of(b"the secret").as_bytes(), "canal", "x");

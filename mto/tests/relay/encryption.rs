@@ -71,7 +71,7 @@ fn holds(heard: &Mutex<Vec<u8>>, needle: &[u8]) -> bool {
 fn whoever_listens_in_between_two_relays_learns_nothing_unless_they_do_not_encrypt() {
     let needle = b"what the canal says to the river";
     for encrypted in [true, false] {
-        let b = site("b", &[], default_of("b", encrypted));
+        let b = site("b", &[], default_of("b", true).taking_clear_from((!encrypted).then_some("a")));
         let (between, heard) = listen_in(&b.address);
         let a = site("a", &[between], default_of("a", encrypted));
         a.await_way_to("b");
@@ -261,14 +261,59 @@ fn a_certificate_that_has_expired_is_refused_whichever_relay_has_it() {
 }
 
 #[test]
-fn a_link_in_clear_is_refused_where_they_are_encrypted_and_the_other_way_about_is_fine() {
-    let b = site("b", &[], default_of("b", true));
-    let clear = site("clear", std::slice::from_ref(&b.address), default_of("clear", false));
-    await_that("it is told", || lines(&clear, "links to this relay are encrypted") > 0);
-    assert_eq!((linked(&clear), linked(&b)), (None, None));
+fn a_link_in_clear_is_taken_from_the_relays_that_are_named_and_refused_to_others_once() {
+    let b = site("b", &[], default_of("b", true).taking_clear_from(["named"]));
+    let to_b = std::slice::from_ref(&b.address);
+    let named = site("named", to_b, default_of("named", false));
+    named.await_way_to("b");
+    let flow = Flow::along(&named, &b);
+    let other = site("other", to_b, default_of("other", false));
+    let refusal = "no link in clear is taken from the relay of other";
+    await_that("it is told", || lines(&other, refusal) > 0);
+    await_that("it came several times", || b.status().refused > 2);
+    assert_eq!(lines(&b, refusal), 1, "{}", b.logged());
+    assert_eq!(linked(&other), None);
+    flow.counted();
+    assert_eq!(
+        (linked(&named), b.status().runs[RUN].sites.clone()),
+        (Some(false), vec!["b".to_owned(), "named".to_owned()])
+    );
+}
+
+#[test]
+fn who_takes_the_name_of_a_relay_that_may_come_in_clear_needs_the_key_of_the_run() {
+    let b = site("b", &[], default_of("b", true).taking_clear_from(["a"]));
+    let a =
+        Site::start_with("a", "127.0.0.1:0", std::slice::from_ref(&b.address), &[(RUN, b"another secret")], |relay| {
+            relay.encrypt(default_of("a", false));
+        });
+    await_that("it is told", || lines(&a, "its proof is wrong") > 0);
+    assert_eq!((linked(&a), linked(&b)), (None, None));
+}
+
+#[test]
+fn a_relay_that_dials_in_clear_takes_no_link_in_clear_for_that() {
+    let clear = site("clear", &[], default_of("clear", false));
+    let other = site("other", std::slice::from_ref(&clear.address), default_of("other", false));
+    await_that("it is told", || lines(&other, "no link in clear is taken from the relay of other") > 0);
     let safe = site("safe", std::slice::from_ref(&clear.address), default_of("safe", true));
     safe.await_way_to("clear");
-    assert_eq!(linked(&safe), Some(true));
+    assert_eq!((linked(&other), linked(&safe)), (None, Some(true)));
+}
+
+#[test]
+fn from_whom_a_relay_takes_links_in_clear_can_be_told_it_at_work() {
+    let b = site("b", &[], default_of("b", true));
+    let a = site("a", std::slice::from_ref(&b.address), default_of("a", false));
+    await_that("it is refused", || lines(&a, "no link in clear is taken") > 0);
+    let from = |sites: &[&str]| Request::TakeClearFrom { sites: sites.iter().map(|site| (*site).to_owned()).collect() };
+    let wrong = ask(&b.control, &from(&["no site"])).unwrap();
+    assert!(wrong.problem.is_some_and(|problem| problem.starts_with("sites: ")), "it says what is wrong");
+    assert_eq!(ask(&b.control, &from(&["a"])).unwrap().changed, Some(true));
+    a.await_way_to("b");
+    // The link that stands remains.
+    assert_eq!(ask(&b.control, &from(&[])).unwrap().changed, Some(true));
+    assert_eq!((linked(&a), linked(&b)), (Some(false), Some(false)));
 }
 
 #[test]

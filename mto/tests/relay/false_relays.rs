@@ -74,7 +74,7 @@ fn relay(name: &str, links: &[String]) -> Site {
 
 fn relay_of(name: &str, links: &[String], runs: &[(&str, &[u8])]) -> Site {
     Site::start_with(name, "127.0.0.1:0", links, runs, |relay| {
-        relay.encrypt(Encryption::self_made(name).unwrap().but(&[], false).unwrap());
+        relay.encrypt(Encryption::self_made(name).unwrap().taking_clear_from(["x", "y"]));
     })
 }
 

@@ -405,7 +405,7 @@ fn how_links_are_protected_changes_while_a_relay_is_at_work() {
     let run = "[[run]]\nname = \"canal\"\nrelay_key_file = \"canal.key\"\n";
     let mut listening = Held::start(
         mto()
-            .args(["--site", &one, "--listen", "127.0.0.1:0", "--no-encryption", "--stdin", "--run"])
+            .args(["--site", &one, "--listen", "127.0.0.1:0", "--clear-from", &two, "--stdin", "--run"])
             .arg(format!("canal={}", key.display())),
     );
     let to = listening.started["listen"][0].as_str().unwrap().to_owned();

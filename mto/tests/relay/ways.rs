@@ -63,7 +63,7 @@ fn a_link_that_takes_longer_than_a_tick_there_and_back_is_a_way() {
     let delay = Duration::from_millis(1300);
     // In clear, for the sake of time: TLS goes back and forth more often.
     let start = |name: &str, links: &[String]| {
-        let clear = Encryption::self_made(name).unwrap().but(&[], false).unwrap();
+        let clear = Encryption::self_made(name).unwrap().but(&[], false).unwrap().taking_clear_from(["a"]);
         Site::start_with(name, "127.0.0.1:0", links, &[(RUN, SECRET)], |relay| relay.encrypt(clear))
     };
     let b = start("b", &[]);

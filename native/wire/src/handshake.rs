@@ -320,6 +320,8 @@ pub struct Wish {
     pub run: String,
     /// What the connection is to be for.
     pub role: Role,
+    /// Who it says that it is. That it belongs to the run under this name holds when its proof is right.
+    pub from: String,
 }
 
 /// What the first bytes of a dialler ask for, for a listener that serves several runs; `None`: its hello is not complete.
@@ -329,7 +331,7 @@ pub fn wish_of_hello(bytes: &[u8]) -> std::result::Result<Option<Wish>, Refusal>
     match head.kind {
         Kind::Hello => {
             let hello = Hello::decode(&frame[HEAD..]).map_err(malformed)?;
-            Ok(Some(Wish { run: hello.run, role: hello.role }))
+            Ok(Some(Wish { run: hello.run, role: hello.role, from: hello.from }))
         }
         kind => Err(malformed(FrameError::Unexpected { kind })),
     }

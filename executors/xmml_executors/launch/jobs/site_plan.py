@@ -58,12 +58,12 @@ class RelayLinks:
     Attributes:
         home: the way to the launching machine, whose relay the others dial through ssh; `None`: no messages go there.
         dialled: the ways to the relays of other sites that this one dials.
-        takes_clear: some that dial this relay do so without encryption.
+        clear_from: the sites whose relays dial this one without encryption.
     """
 
     home: PlannedPath | None = None
     dialled: tuple[PlannedPath, ...] = ()
-    takes_clear: bool = False
+    clear_from: frozenset[str] = frozenset()
 
     def words(self, home: str) -> list[str]:
         """Return the links as the command line of `mto` has them.
@@ -72,8 +72,7 @@ class RelayLinks:
             home: where the relay of the launching machine is reached, `HOST:PORT`.
         """
         links = [(home, self.home), *((str(path.address), path) for path in self.dialled)]
-        words = [word for address, path in links for word in ("--link", link_word(address, path))]
-        return [*words, "--no-encryption"] if self.takes_clear else words
+        return [word for address, path in links for word in ("--link", link_word(address, path))]
 
 
 def links_of(plan: Plan, site: str, clusters: dict[str, str], home: Collection[str]) -> RelayLinks:
@@ -85,7 +84,7 @@ def links_of(plan: Plan, site: str, clusters: dict[str, str], home: Collection[s
     """
     to_home: list[PlannedPath] = []
     dialled: dict[str, PlannedPath] = {}
-    takes_clear = False
+    clear_from: set[str] = set()
     for path in plan.paths:
         dialler, taker = (clusters.get(name, name) for name in path.between)
         ends_here = [end in home for end in (dialler, taker)]
@@ -93,19 +92,18 @@ def links_of(plan: Plan, site: str, clusters: dict[str, str], home: Collection[s
             continue
         if any(ends_here):
             if site in home:
-                takes_clear |= not path.encrypt
+                clear_from |= set() if path.encrypt else {dialler, taker}.difference(home)
             elif site in (dialler, taker):
                 to_home.append(path)
         elif dialler == site and path.address is not None:
             dialled.setdefault(path.address, path)
-        elif taker == site:
-            takes_clear |= not path.encrypt
-    return RelayLinks(to_home[0] if to_home else None, tuple(dialled.values()), takes_clear)
+        elif taker == site and not path.encrypt:
+            clear_from.add(dialler)
+    return RelayLinks(to_home[0] if to_home else None, tuple(dialled.values()), frozenset(clear_from))
 
 
 def link_word(address: str, path: PlannedPath | None) -> str:
-    """Return a link as the option `--link` of `mto` has it. Whether it is encrypted is always said: a relay that takes
-    links in clear would dial in clear, too."""
+    """Return a link as the option `--link` of `mto` has it."""
     if path is None:
         return f"{address},encrypt=true"
     streams = [] if path.streams is None else [f"streams={path.streams}"]

@@ -1,10 +1,13 @@
-"""The certificates of the relays of a run: each relay trusts those of the others, and no certificate else."""
+"""The certificates of the relays of a run: each relay trusts those of the others, and no certificate else.
+
+On links in clear no certificate is shown: each relay takes them only from the relays that the plan has dial it so.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 #: How long a relay may take to hear of a certificate. One that does not is being lost, and learns all when it is back.
@@ -12,10 +15,30 @@ HEARD_WITHIN_S = 10.0
 
 
 class RelayTrust(Protocol):
-    """A relay that takes the certificates to trust."""
+    """A relay that is told which others it may believe."""
 
-    async def trust(self, certificates: Sequence[str]) -> None:
-        """Send them to the relay."""
+    @property
+    def name(self) -> str:
+        """Of the relay."""
+
+    @property
+    def site_name(self) -> str:
+        """The site whose relay it is."""
+
+    @property
+    def clear_from(self) -> Collection[str]:
+        """The sites whose relays dial it without encryption."""
+
+    async def trust(self, certificates: Sequence[str], clear_from: Sequence[str]) -> None:
+        """Have the relay trust these certificates, and take links in clear from these relays, and no others."""
+
+
+def trust_orders(certificates: Sequence[str], clear_from: Sequence[str]) -> tuple[dict[str, object], ...]:
+    """Return what tells a relay that."""
+    return (
+        {"command": "trust", "fingerprints": list(certificates)},
+        {"command": "take-clear-from", "sites": list(clear_from)},
+    )
 
 
 class Certificates:
@@ -41,7 +64,8 @@ class Certificates:
             await asyncio.gather(*(self._tell(each, certificates) for each in self._shown))
 
     async def _tell(self, relay: RelayTrust, certificates: Sequence[str]) -> None:
+        clear_from = sorted(other.name for other in self._shown if other.site_name in relay.clear_from)
         # Whatever keeps a relay from hearing it ends it too, sooner or later; it is then told at its new start.
         with contextlib.suppress(Exception):
             async with asyncio.timeout(HEARD_WITHIN_S):
-                await relay.trust(certificates)
+                await relay.trust(certificates, clear_from)

@@ -108,7 +108,7 @@ class RelayEntries:
             TransportError: the site forbids the forwarding of ports.
             SiteError: the relay of the site does not begin.
         """
-        key = (relay.address, *links.words(""))
+        key = (relay.address, *links.words(""), links.clear_from)
         async with self._opening:
             place = await self._place_of_files(site, key)
             entry = self._entries.get(key)
@@ -121,7 +121,7 @@ class RelayEntries:
                 options = links.words(f"127.0.0.1:{port}")
                 # Relays of one host and user differ in their names, also those with other links.
                 name = f"{site.name}-{os.urandom(4).hex()}" if self._login.is_kept else relay.name_at(site.name)
-                there = RemoteRelay(place, name, options, site.run_id, relay_key, relay.certificates)
+                there = RemoteRelay(place, name, options, site.run_id, relay_key, relay.certificates, links.clear_from)
                 address = await _begun(place, there)
             entry = RelayEntry(address, there, self._tell, is_kept=self._login.is_kept)
             self._entries[key] = entry

@@ -10,12 +10,12 @@ import select
 import socket
 import subprocess
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from xmml_native import mto
 
-from xmml_executors.launch.relays.certificates import Certificates
+from xmml_executors.launch.relays.certificates import Certificates, trust_orders
 from xmml_executors.open_folder import OpenFolder
 from xmml_executors.outcome import SiteError
 
@@ -30,10 +30,9 @@ def device_of(*, is_open: bool) -> str:
     return "0.0.0.0" if is_open else "127.0.0.1"
 
 
-def words_of(name: str, device: str, port: int, log: Path, *, takes_clear: bool) -> list[str]:
+def words_of(name: str, device: str, port: int, log: Path) -> list[str]:
     """Return what stands behind `mto` on the command line of the relay of this machine."""
-    options = ["--no-encryption"] if takes_clear else []
-    return ["--site", name, "--listen", f"{device}:{port}", "--stdin", "--log", str(log), *options]
+    return ["--site", name, "--listen", f"{device}:{port}", "--stdin", "--log", str(log)]
 
 
 class LocalRelay:
@@ -48,7 +47,7 @@ class LocalRelay:
         log: str,
         *,
         is_open: bool,
-        takes_clear: bool = False,
+        clear_from: Collection[str] = (),
     ) -> None:
         """Start it.
 
@@ -58,15 +57,15 @@ class LocalRelay:
             folder: that its log lies in, open as long as the relay.
             log: the name of the file in it that the relay appends its log to.
             is_open: compute nodes of the cluster that we are on dial it; else it listens on the loopback device only.
-            takes_clear: some relays that dial it do so without encryption. (It dials nobody itself.)
+            clear_from: the sites whose relays dial it without encryption. (It dials nobody itself.)
 
         Raises:
             SiteError: it cannot be started, or does not answer.
         """
-        self.name = name
+        self.name, self.clear_from = name, clear_from
+        self.site_name = name.rpartition("-")[0]
         self._runs = {run: relay_key}
         self._folder, self._log = folder, log
-        self._takes_clear = takes_clear
         self._device = device_of(is_open=is_open)
         self.host = socket.gethostname() if is_open else "127.0.0.1"
         self.port = 0
@@ -87,10 +86,7 @@ class LocalRelay:
             self._start()
 
     def _start(self) -> None:
-        command = [
-            str(mto.PROGRAM),
-            *words_of(self.name, self._device, self.port, STANDARD_ERROR, takes_clear=self._takes_clear),
-        ]
+        command = [str(mto.PROGRAM), *words_of(self.name, self._device, self.port, STANDARD_ERROR)]
         try:
             if above := os.path.dirname(self._log):
                 self._folder.make_folder(above)
@@ -144,9 +140,10 @@ class LocalRelay:
             await self.certificates.show(self, self.certificate)
             return True
 
-    async def trust(self, certificates: Sequence[str]) -> None:
-        """Have the relay trust these certificates, and no others."""
-        await asyncio.to_thread(self._ask, {"command": "trust", "fingerprints": list(certificates)})
+    async def trust(self, certificates: Sequence[str], clear_from: Sequence[str]) -> None:
+        """Have the relay trust these certificates, and take links in clear from these relays, and no others."""
+        for order in trust_orders(certificates, clear_from):
+            await asyncio.to_thread(self._ask, order)
 
     @property
     def has_ended(self) -> bool:

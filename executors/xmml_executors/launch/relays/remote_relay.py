@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from xmml_planner.sites import Site
 from xmml_sites.ssh import ConnectionLost, SiteUnreachable, TransportError
 
 from xmml.late_dataclass import dataclass
 from xmml_executors.executor import Tell
-from xmml_executors.launch.relays.certificates import Certificates
+from xmml_executors.launch.relays.certificates import Certificates, trust_orders
 from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.launch.site.session import RelayChannel
 from xmml_executors.outcome import SiteError
@@ -60,7 +60,14 @@ class RemoteRelay:
     """
 
     def __init__(
-        self, site: RunSite, name: str, options: Sequence[str], run: str, relay_key: str, certificates: Certificates
+        self,
+        site: RunSite,
+        name: str,
+        options: Sequence[str],
+        run: str,
+        relay_key: str,
+        certificates: Certificates,
+        clear_from: Collection[str] = (),
     ) -> None:
         """
         Args:
@@ -68,12 +75,14 @@ class RemoteRelay:
             options: the words of its command line that say to which relays it is linked, and how.
             run, relay_key: the first run that it serves.
             certificates: of all relays that it may be linked to.
+            clear_from: the sites whose relays dial it without encryption.
         """
         self.site = site
         self.port = 0
         self.problem = ""
         self._channel: RelayChannel | None = None
         self.name, self.options, self.certificates = name, options, certificates
+        self.site_name, self.clear_from = site.name, clear_from
         self._runs = {run: relay_key}
         self._is_trusting = False
 
@@ -151,9 +160,9 @@ class RemoteRelay:
             raise ProtocolError(source, "it does not listen at a port", told)
         return begun
 
-    async def trust(self, certificates: Sequence[str]) -> None:
-        """Have the relay trust these certificates, and no others."""
-        self._is_trusting = await self._ask({"command": "trust", "fingerprints": list(certificates)})
+    async def trust(self, certificates: Sequence[str], clear_from: Sequence[str]) -> None:
+        """Have the relay trust these certificates, and take links in clear from these relays, and no others."""
+        self._is_trusting = all([await self._ask(order) for order in trust_orders(certificates, clear_from)])
 
     async def add_run(self, run: str, relay_key: str) -> None:
         """Serve another run, too. One that is away serves it when it is started again."""

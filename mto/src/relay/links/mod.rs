@@ -9,7 +9,7 @@ mod round_trip;
 mod routing;
 mod table;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -125,6 +125,11 @@ impl Links {
     pub fn trust(&mut self, trusted: &[Fingerprint], now: Instant) -> bool {
         self.dials.retry(now);
         self.encryption.trust(trusted)
+    }
+
+    /// Takes links in clear from the relays of these sites only, from now on. Links that are up remain. Returns false if it was so already.
+    pub fn take_clear_from(&mut self, sites: BTreeSet<String>) -> bool {
+        self.encryption.take_clear_from(sites)
     }
 
     /// Links every run to these relays from now on. Returns the links to others, which are to be closed.

@@ -54,14 +54,16 @@ def test_each_link_is_told_to_the_relay_that_dials_it() -> None:
         *("--link", f"login.alpha:40001,streams=8,encrypt=false,{FIGURES}"),
     ]
     # That of alpha is dialled in clear, and dials home as it does where nothing is known: encrypted.
-    assert relay_links(plan, "alpha").words("127.0.0.1:7") == ["--link", "127.0.0.1:7,encrypt=true", "--no-encryption"]
-    assert not relay_links(plan, "laptop").takes_clear
+    assert relay_links(plan, "alpha").words("127.0.0.1:7") == ["--link", "127.0.0.1:7,encrypt=true"]
+    assert relay_links(plan, "alpha").clear_from == {"beta"}
+    assert not relay_links(plan, "beta").clear_from
+    assert not relay_links(plan, "laptop").clear_from
 
 
 @pytest.mark.parametrize("ends", [("laptop", "alpha"), ("alpha", "laptop")])
-def test_the_relay_of_the_launching_machine_takes_clear_links_if_one_is_to_be(ends: tuple[str, str]) -> None:
+def test_the_relay_of_the_launching_machine_takes_clear_links_from_sites_of_the_plan(ends: tuple[str, str]) -> None:
     plan = plan_of(path(*ends, "login.alpha:40001", encrypt=False))
-    assert relay_links(plan, "laptop").takes_clear
+    assert relay_links(plan, "laptop").clear_from == {"alpha"}
     # Whoever the plan has dial: what dials is the other relay, and only through ssh.
     assert relay_links(plan, "alpha").words("127.0.0.1:7") == ["--link", f"127.0.0.1:7,encrypt=false,{FIGURES}"]
 
@@ -71,7 +73,7 @@ def test_parts_of_a_cluster_share_its_relay_and_need_no_link_among_themselves() 
     within = path("alpha", "alpha-gpu", encrypt=False)
     plan = plan_of(within, path("beta", "alpha", address), path("beta", "alpha-gpu", address))
     assert relay_links(plan, "beta").words("h:1")[2:] == ["--link", f"{address},encrypt=true,{FIGURES}"]
-    assert not relay_links(plan, "alpha").takes_clear
+    assert not relay_links(plan, "alpha").clear_from
     assert (
         relay_links(plan_of(path("alpha-gpu", "beta", "b:1")), "alpha").words("h:1")[3] == f"b:1,encrypt=true,{FIGURES}"
     )
@@ -87,7 +89,7 @@ def test_links_stand_as_the_plan_says(tmp_path: Path, streams: int, encrypt: boo
         OpenFolder(tmp_path),
         "here.log",
         is_open=False,
-        takes_clear=relay_links(plan, "laptop").takes_clear,
+        clear_from=relay_links(plan, "laptop").clear_from,
     )
 
     async def statuses() -> list[dict[str, Any]]:
@@ -126,15 +128,49 @@ def link_of(site: str) -> dict[str, Any]:
     return links[0] if links else {}
 
 
-def stranger_to(port: int) -> subprocess.Popen[bytes]:
+def stranger_to(port: int, *, encrypt: bool = True) -> subprocess.Popen[bytes]:
     """A relay that knows the run's relay key and dials another."""
-    words = ["--site", f"t{os.getpid()}-s", "--listen", "127.0.0.1:0", "--link", f"127.0.0.1:{port}", "--stdin"]
+    link = f"127.0.0.1:{port},encrypt={'true' if encrypt else 'false'}"
+    words = ["--site", f"t{os.getpid()}-s", "--listen", "127.0.0.1:0", "--link", link, "--stdin"]
     stranger = subprocess.Popen([MTO, *words], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert stranger.stdin is not None
     order = {"command": "add-run", "run": RUN, "relay_key": KEY}
     stranger.stdin.write(json.dumps(order).encode() + b"\n")
     stranger.stdin.flush()
     return stranger
+
+
+def test_a_relay_that_takes_links_in_clear_takes_them_from_those_of_the_plan_only(tmp_path: Path) -> None:
+    plan = plan_of(path("laptop", "alpha", encrypt=False))
+    clear_from = relay_links(plan, "laptop").clear_from
+    log = tmp_path / "here.log"
+    here = LocalRelay(f"t{os.getpid()}-h", RUN, KEY, log, is_open=False, clear_from=clear_from)
+    stranger: subprocess.Popen[bytes] | None = None
+
+    async def all_of_it() -> None:
+        nonlocal stranger
+        site = site_at(tmp_path, "alpha")
+        options = relay_links(plan, "alpha").words(f"127.0.0.1:{here.port}")
+        there = RemoteRelay(site, f"t{os.getpid()}-t", options, RUN, KEY, here.certificates)
+        try:
+            assert await there.start()
+            await until(lambda: link_of(here.name).get("site") == there.name, "the relays are not linked")
+            assert not link_of(here.name)["encrypted"]
+            stranger = stranger_to(here.port, encrypt=False)
+            await until(lambda: status_of(here.name)["refused"] > 2, "the stranger is not refused")
+            assert [link["site"] for link in status_of(here.name)["links"]] == [there.name]
+            refusals = [line for line in log.read_text().splitlines() if "no link in clear is taken" in line]
+            assert len(refusals) == 1, refusals
+        finally:
+            await site.transport.close()
+
+    try:
+        asyncio.run(all_of_it())
+    finally:
+        here.close()
+        if stranger is not None:
+            stranger.kill()
+            stranger.communicate()
 
 
 def test_relays_of_a_run_trust_each_other_only_also_after_they_were_started_again(tmp_path: Path) -> None:
