@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use xmml_transfer::report::Progress;
 
+use crate::agent_handshake::{AgentHandshake, HandshakeProgress, SECRET};
 use crate::files::{copy_into, matches, with_path, FileError};
 use crate::lines::{append, shortened, Tail};
 use crate::polling::{Lease, Pauses, Polling, LEASE_EVERY};
@@ -38,11 +39,9 @@ use crate::system::{host_name, own_cpus, poll, random_hex, strerror, write_file,
 const MOST_REPORTED: usize = 512 * 1024 * 1024;
 /// How the supervisor's reports of output begin.
 const OUTPUT: &[u8] = br#"{"is":"output""#;
-/// An agent keeps the newest 8 connections of login proxies and closes older ones, and so for strangers, who have not shown the
-/// [`SECRET`] yet. So no stranger takes the place of a login proxy.
+/// An agent keeps the newest 8 connections of login proxies and closes older ones, and so for strangers, who have not proved yet that they
+/// know the [`SECRET`]. So no stranger takes the place of a login proxy.
 const MOST_WATCHERS: usize = 8;
-/// The file in the agent's folder with what a login proxy sends first.
-pub(crate) const SECRET: &str = "secret";
 const READ: usize = 256 * 1024;
 /// What is sent to say that there is something new.
 pub(crate) const NEWS: &[u8] = b"n";
@@ -206,8 +205,8 @@ pub struct Agent {
     listener: TcpListener,
     secret: String,
     watchers: Vec<TcpStream>,
-    /// Who has connected and not shown the secret yet, and what they have sent.
-    strangers: Vec<(TcpStream, Vec<u8>)>,
+    /// Who has connected and not proved yet that it knows the secret.
+    strangers: Vec<AgentHandshake>,
 }
 
 impl Agent {
@@ -306,7 +305,7 @@ impl Agent {
         let limit = self.polling.due_in(now).min(left).min(LEASE_EVERY);
         let mut watched = vec![For::Reading(self.signals.as_raw_fd()), For::Reading(self.listener.as_raw_fd())];
         watched.extend(self.watchers.iter().map(|watcher| For::Reading(watcher.as_raw_fd())));
-        watched.extend(self.strangers.iter().map(|(stranger, _)| For::Reading(stranger.as_raw_fd())));
+        watched.extend(self.strangers.iter().map(|stranger| For::Reading(stranger.as_raw_fd())));
         watched.extend(supervisor.map(|supervisor| For::Reading(supervisor.as_raw_fd())));
         let ready = poll(&watched, limit).map_err(|error| format!("cannot wait for orders: {}", strerror(&error)))?;
         while let Some(number) = self.signals.next() {
@@ -325,27 +324,23 @@ impl Agent {
     fn accept(&mut self) {
         if let Ok((stranger, _)) = self.listener.accept() {
             if stranger.set_nonblocking(true).is_ok() {
-                self.strangers.push((stranger, Vec::new()));
+                self.strangers.extend(AgentHandshake::of_agent(stranger, self.secret.as_bytes()));
             }
         }
         keep_newest(&mut self.strangers);
     }
 
-    /// Makes strangers who show the secret watchers.
+    /// Makes strangers who have proved that they know the secret watchers.
     fn admit(&mut self) {
-        let secret = self.secret.as_bytes();
-        for (mut stranger, mut shown) in std::mem::take(&mut self.strangers) {
-            let mut rest = vec![0; secret.len() - shown.len()];
-            match stranger.read(&mut rest) {
-                Ok(count) if count > 0 => shown.extend_from_slice(&rest[..count]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                _ => continue,
-            }
-            if shown.len() < secret.len() {
-                self.strangers.push((stranger, shown)); // it learns nothing from what it has shown so far
-            } else if is_same(&shown, secret) {
-                self.watchers.push(stranger);
-                self.polling.has_news = true; // it may have had something to say before
+        for stranger in std::mem::take(&mut self.strangers) {
+            match stranger.advance() {
+                HandshakeProgress::Waits(stranger) => self.strangers.push(*stranger),
+                HandshakeProgress::Proven(mut watcher) => {
+                    let _ = watcher.write(NEWS); // of what was reported before
+                    self.watchers.push(watcher);
+                    self.polling.has_news = true; // it may have had something to say before
+                }
+                HandshakeProgress::Stranger | HandshakeProgress::Ended => {}
             }
         }
         keep_newest(&mut self.watchers);
@@ -529,11 +524,6 @@ fn pass(supervisor: &mut UnixStream, line: &[u8]) {
 fn quit(supervisor: &mut UnixStream, ends: &mut Option<Status>, why: Status) {
     pass(supervisor, b"{\"do\": \"quit\"}\n");
     ends.get_or_insert(why);
-}
-
-/// Whether two texts of the same length are the same; it takes as long wherever they differ.
-fn is_same(one: &[u8], other: &[u8]) -> bool {
-    one.iter().zip(other).fold(0, |differs, (one, other)| differs | (one ^ other)) == 0
 }
 
 fn keep_newest<T>(connections: &mut Vec<T>) {

@@ -3,6 +3,7 @@
 //! The program `mto` is its command line. Everything here runs on machines that need not have anything else of xMML.
 
 pub mod agent;
+mod agent_handshake;
 pub mod cleanup;
 pub mod files;
 pub mod fork_server;

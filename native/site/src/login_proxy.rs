@@ -19,7 +19,8 @@ use serde_json::{json, Value};
 use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
 use xmml_wire::resolver::Resolver;
 
-use crate::agent::{NEWS, SECRET};
+use crate::agent::NEWS;
+use crate::agent_handshake::{AgentHandshake, HandshakeProgress, SECRET};
 use crate::lines::{append, complete_lines, shortened, Tail};
 use crate::polling::{renew_lease, Pauses, Polling};
 use crate::protocol::Text;
@@ -182,6 +183,7 @@ impl LoginProxy {
         for monitor in self.monitors.values() {
             match &monitor.state {
                 State::Up(connection) => watched.push(For::Reading(connection.as_raw_fd())),
+                State::Greeting(handshake) => watched.push(For::Reading(handshake.as_raw_fd())),
                 State::Connecting(attempt) => {
                     watched.push(For::Writing(attempt.as_raw_fd()));
                     limit = limit.min(monitor.until.saturating_duration_since(now));
@@ -383,7 +385,7 @@ enum Health {
     Lives,
     /// Why it is known to be gone.
     Gone(&'static str),
-    /// It was never reached, so its connection says nothing.
+    /// It was never reached, or somebody else answers in its place, so the connection says nothing.
     Unknown,
 }
 
@@ -391,6 +393,8 @@ enum State {
     /// Its address is being looked up.
     LookedUp,
     Connecting(Socket),
+    /// Both ends prove that they know the secret.
+    Greeting(Box<AgentHandshake>),
     Up(TcpStream),
     Failed(io::ErrorKind),
 }
@@ -404,7 +408,7 @@ struct AgentMonitor {
     /// Host and port, if the address has to be looked up.
     host: String,
     address: Option<SocketAddr>,
-    /// Shows the agent that we are no stranger.
+    /// Proves to the agent that we are no stranger, and to us that it is the agent.
     secret: Vec<u8>,
     was_up: bool,
     has_news: bool,
@@ -464,8 +468,17 @@ impl AgentMonitor {
             }
             self.connect(now);
         }
+        match std::mem::replace(&mut self.state, State::LookedUp) {
+            State::Greeting(handshake) => match handshake.advance() {
+                HandshakeProgress::Waits(handshake) => self.state = State::Greeting(handshake),
+                HandshakeProgress::Proven(connection) => self.state = State::Up(connection),
+                HandshakeProgress::Stranger => return Health::Unknown,
+                HandshakeProgress::Ended => self.connect(now),
+            },
+            other => self.state = other,
+        }
         let failed = match &self.state {
-            State::LookedUp | State::Up(_) => return Health::Lives,
+            State::LookedUp | State::Greeting(_) | State::Up(_) => return Health::Lives,
             State::Failed(kind) => *kind,
             State::Connecting(attempt) => {
                 let is_decided = poll(&[For::Writing(attempt.as_raw_fd())], Duration::ZERO).is_ok_and(|ready| ready[0]);
@@ -489,12 +502,15 @@ impl AgentMonitor {
         }
     }
 
-    /// The connection stands: shows the agent who we are, and that there may be orders.
+    /// The connection stands: proves to the agent who we are, which then looks for orders.
     fn greet(&mut self) {
         let State::Connecting(attempt) = std::mem::replace(&mut self.state, State::LookedUp) else { return };
-        let mut connection = TcpStream::from(attempt);
-        let _ = connection.write(&[&self.secret, NEWS].concat()); // one that is gone shows when it is read
-        self.state = State::Up(connection);
+        let Ok(handshake) = AgentHandshake::of_login_proxy(attempt.into(), &self.secret) else {
+            // Without random bytes there is no proof; the files are polled.
+            self.state = State::Failed(io::ErrorKind::Other);
+            return;
+        };
+        self.state = State::Greeting(Box::new(handshake));
         self.was_up = true;
         self.has_news = true; // what was reported before
     }

@@ -1,7 +1,7 @@
 //! Agents and the login proxy tell each other at once what is new, while their connection stands.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -15,6 +15,7 @@ use xmml_site::agent::{Agent, Place, Status};
 use xmml_site::lines::append;
 use xmml_site::login_proxy::LoginProxy;
 use xmml_site::polling::Pauses;
+use xmml_wire::handshake::{Dialler, Listener, Party, Role, Step};
 use xmml_wire::resolver::Resolver;
 
 const NEVER: Duration = Duration::from_secs(1_000_000);
@@ -237,8 +238,11 @@ fn strangers_who_connect_to_an_agent_do_not_take_the_place_of_the_login_proxy() 
     let mut strangers: Vec<TcpStream> = Vec::new();
     for _ in 0..20 {
         let mut stranger = TcpStream::connect(("127.0.0.1", port as u16)).unwrap();
-        stranger.write_all(b"no secret of its own, but as long as one").unwrap();
-        assert_eq!(stranger.read(&mut [0]).unwrap_or(0), 0, "it was admitted");
+        stranger.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stranger.write_all(b"no handshake, but longer than the head of one").unwrap();
+        // Why it is turned away, then the end.
+        let ended = stranger.read_to_end(&mut Vec::new());
+        assert!(!ended.is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "it was admitted");
         strangers.push(stranger);
     }
     strangers.extend((0..20).map(|_| TcpStream::connect(("127.0.0.1", port as u16)).unwrap()));
@@ -247,6 +251,75 @@ fn strangers_who_connect_to_an_agent_do_not_take_the_place_of_the_login_proxy() 
     talk.say(&json!({"to": "m.1/0", "order": {"n": 1, "do": "abort"}}));
     assert_eq!(talk.next(), json!({"is": "taken", "agent": "m.1/0", "order": 1}));
     assert_eq!(talk.next()["report"], json!({"is": "over"}));
+    assert_eq!(agent.join().unwrap(), Ok(Some(Status::Aborted)));
+    talk.end();
+}
+
+/// One side of the handshake between the login proxy and an agent.
+fn party(secret: &[u8], name: &str) -> Party {
+    Party::new(secret, "job", name).unwrap()
+}
+
+#[test]
+fn the_login_proxy_gives_away_neither_the_secret_nor_a_proof_to_one_who_takes_the_place_of_an_agent() {
+    let mut talk = Talk::with_jobs("impostor", &["m.1/0"]);
+    let secret = b"the secret of this agent";
+    fs::write(talk.run.join("jobs/m.1/0/secret"), secret).unwrap();
+    let (_agent, mut connection) = talk.watch("m.1/0");
+    connection.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut impostor = Listener::new(party(b"another secret", "agent"), &[Role::Agent]).unwrap();
+    let mut hello = vec![0; 1024];
+    let challenge = loop {
+        let count = connection.read(&mut hello).unwrap();
+        assert!(!hello[..count].windows(secret.len()).any(|window| window == secret), "the secret was sent");
+        match impostor.feed(&hello[..count]) {
+            Step::More => {}
+            Step::Send(challenge) => break challenge,
+            other => panic!("{other:?}"),
+        }
+    };
+    connection.write_all(&challenge).unwrap();
+    assert_eq!(connection.read(&mut [0]).unwrap(), 0, "it is answered");
+    talk.end();
+}
+
+#[test]
+fn an_agent_admits_who_proves_that_it_knows_the_secret_and_nobody_who_repeats_what_was_said() {
+    let talk = Talk::with_jobs("repeated", &["m.1/0"]);
+    let place = Place { run: talk.run.clone(), job: "m.1/0".into(), patience: NEVER, python: "python3".into() };
+    let agent = thread::spawn(move || Agent::new(place, Pauses { first: NEVER, longest: NEVER }).unwrap().run());
+    let folder = talk.run.join("jobs/m.1/0");
+    let ready: Value = loop {
+        match fs::read_to_string(folder.join("reports")) {
+            Ok(text) if text.ends_with('\n') => break serde_json::from_str(&text).unwrap(),
+            _ => thread::yield_now(),
+        }
+    };
+    let port = ready["port"].as_u64().unwrap() as u16;
+    let secret = fs::read(folder.join("secret")).unwrap();
+    let (mut dialler, hello) = Dialler::new(party(&secret, "login proxy"), Role::Agent, "agent", false).unwrap();
+    let challenged = || {
+        let mut connection = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        connection.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        connection.write_all(&hello).unwrap();
+        let mut bytes = [0; 1024];
+        let count = connection.read(&mut bytes).unwrap();
+        (connection, bytes[..count].to_vec())
+    };
+    let is_admitted = |connection: &mut TcpStream| {
+        let mut answer = [0];
+        connection.read(&mut answer).unwrap() == 1 && answer == *b"n"
+    };
+    let (mut watcher, challenge) = challenged();
+    let Step::Done { send: proof, .. } = dialler.feed(&challenge) else { panic!("it is not the agent") };
+    watcher.write_all(&proof).unwrap();
+    assert!(is_admitted(&mut watcher));
+    let (mut stranger, _) = challenged();
+    stranger.write_all(&proof).unwrap();
+    assert!(!is_admitted(&mut stranger));
+    // The agent polls its orders only when it is told to.
+    append(&folder.join("orders"), b"{\"n\": 1, \"do\": \"abort\"}\n").unwrap();
+    watcher.write_all(b"n").unwrap();
     assert_eq!(agent.join().unwrap(), Ok(Some(Status::Aborted)));
     talk.end();
 }

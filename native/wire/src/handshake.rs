@@ -72,6 +72,8 @@ pub enum Role {
     Relay = 3,
     /// One of the streams of a path.
     Path = 4,
+    /// The login node watches the agent of a job.
+    Agent = 5,
 }
 
 impl Role {
@@ -81,6 +83,7 @@ impl Role {
             2 => Role::Data,
             3 => Role::Relay,
             4 => Role::Path,
+            5 => Role::Agent,
             _ => return None,
         })
     }
@@ -92,6 +95,7 @@ impl Role {
             Role::Data => "data",
             Role::Relay => "relay",
             Role::Path => "path",
+            Role::Agent => "agent",
         }
     }
 }

@@ -163,18 +163,14 @@ def test_a_batch_system_that_ends_a_waiting_placeholder_is_told_apart_from_us(si
     assert [each["is"] for each in site.reports("m.1/0")] == ["ready", "killed", "over"]
 
 
-def test_who_shows_a_secret_of_its_own_learns_nothing_before_it_has_shown_all(site: Site) -> None:
+def test_who_shows_the_secret_itself_is_turned_away(site: Site) -> None:
     site.job("m.1/0")
     ready = site.await_report("m.1/0", "ready")
     secret = (site.folder / "jobs/m.1/0/secret").read_bytes()
-    wrong = bytes([secret[0] ^ 1]) + secret[1:]
-    with socket.create_connection(("127.0.0.1", ready["port"]), timeout=0.5) as stranger:
-        stranger.sendall(wrong[:-1])
-        with pytest.raises(TimeoutError):
-            stranger.recv(1)
-        stranger.settimeout(LIMIT_S)
-        stranger.sendall(wrong[-1:])
-        assert stranger.recv(1) == b"", "it is turned away"
+    with socket.create_connection(("127.0.0.1", ready["port"]), timeout=LIMIT_S) as stranger:
+        stranger.sendall(secret)
+        while stranger.recv(4096):  # why; one that is admitted would wait here
+            pass
 
 
 def test_a_talker_tells_at_once_when_an_agent_is_gone_without_a_word(site: Site) -> None:
