@@ -305,14 +305,22 @@ class _SiteSession:
             raise SiteJobFailed(f"{told} at {self.site.name}{why}")
 
     async def _find(self, folder: str, names: tuple[str, ...]) -> list[str]:
-        """Return the files there that have these names or lie in folders of these names."""
+        """Return the files there that have these names or lie in folders of these names.
+
+        Raises:
+            SiteJobFailed: the site names others, which would be written here.
+        """
         if not names:
             return []
         words = " ".join(shlex.quote(f"./{name}") for name in names)
         answer = await self.transport.run(
-            f"cd {shlex.quote(folder)}/{FILES} && find -L {words} -type f 2>/dev/null; true"
+            f"cd {shlex.quote(folder)}/{FILES} && find -L {words} -type f -print0 2>/dev/null; true"
         )
-        return [line.removeprefix("./") for line in answer.stdout.splitlines()]
+        found = [line.removeprefix("./") for line in answer.stdout.split("\0") if line]
+        for each in found:
+            if not _is_wanted(each, names):
+                raise SiteJobFailed(f"{self.site.name} names a file that nobody has asked for: {each!r}")
+        return found
 
     async def _cancel(self, number: str) -> None:
         if number:
@@ -341,6 +349,13 @@ async def _in_any_case(step: Coroutine[Any, Any, None] | Awaitable[None]) -> Non
         await asyncio.wait([task])
     except (TransportError, SchedulerUnavailable):
         pass
+
+
+def _is_wanted(path: str, names: tuple[str, ...]) -> bool:
+    """Whether a path, as a site has told it, has one of these names or lies in a folder of one."""
+    parts, wanted = PurePosixPath(path).parts, (PurePosixPath(name).parts for name in names)
+    leads_out = path.startswith("/") or ".." in parts
+    return not leads_out and any(parts[: len(each)] == each for each in wanted)
 
 
 def _files(path: Path) -> list[Path]:

@@ -116,6 +116,57 @@ def test_others_at_the_site_cannot_look_into_a_job_while_it_runs(tmp_path: Path,
     assert status == 0, output
 
 
+TREE = """
+rule grow:
+    output: directory("tree")
+    resources: site="alpha"
+    shell: "sh {script}"
+"""
+#: Makes a file below `tree` whose path holds the end of a line, and behind that another path.
+TWO_PATHS_IN_A_NAME = """
+touch "{shown}"
+mkdir -p "tree/leaf
+{elsewhere}" ".{elsewhere}"
+mkdir -p tree
+touch tree/leaf
+echo owned > "tree/leaf
+{elsewhere}/owned"
+echo owned > ".{elsewhere}/owned"
+"""
+
+
+def test_a_program_there_cannot_have_a_file_written_elsewhere_here_by_its_name(tmp_path: Path, server: Sshd) -> None:
+    script, elsewhere, ran = tmp_path / "script", tmp_path / "elsewhere", tmp_path / "ran"
+    elsewhere.mkdir()
+    script.write_text(TWO_PATHS_IN_A_NAME.format(elsewhere=elsewhere, shown=ran))
+    workflow = AtASite(tmp_path / "study", server, TREE.format(script=script))
+    status, output = workflow.run()
+    assert ran.exists(), output
+    assert list(elsewhere.iterdir()) == []
+    assert status == 0, output
+    assert (workflow.folder / f"tree/leaf\n{elsewhere}/owned").read_text() == "owned\n"
+
+
+@pytest.mark.parametrize("named", ["../owned", "tree/../../owned", "{elsewhere}/owned", "other/owned"])
+def test_a_site_that_names_other_files_than_those_asked_for_is_not_believed(
+    tmp_path: Path, server: Sshd, named: str
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    path = named.format(elsewhere=elsewhere)
+    lying = server.home / "bin/find"
+    lying.parent.mkdir()
+    lying.write_text(f"#!/bin/sh\nprintf '%s\\0' 'tree/leaf' '{path}'\n")
+    lying.chmod(0o755)
+    script = tmp_path / "script"
+    script.write_text(f"mkdir tree; touch tree/leaf; for f in '{path}' './{path}'; do mkdir -p $(dirname $f); done\n")
+    workflow = AtASite(tmp_path / "study", server, TREE.format(script=script))
+    before = set(tmp_path.rglob("owned"))
+    status, output = workflow.run()
+    assert status != 0
+    assert "alpha names a file that nobody has asked for" in output
+    assert set(tmp_path.rglob("owned")) == before
+
+
 def failing(command: str, more: str = "") -> str:
     return f'rule one:\n    output: "out.txt"\n    {more}\n    resources: site="alpha"\n    shell: "{command}"\n'
 
