@@ -14,14 +14,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import itertools
 import os
 import tarfile
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from xmml.late_dataclass import dataclass
-from xmml_sites.ssh.failure import RemoteFileError
+from xmml_sites.ssh.failure import MOST_SHOWN, RemoteFileError
 from xmml_sites.ssh.remote_shell import path_word
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ MOST_PARTS = 4
 #: What is fetched of a large file at a time: it is held in memory [bytes].
 FETCHED = 16 * 2**20
 PIECE = 2**18
+#: The size of a file has no more digits.
+LONGEST_SIZE = 18
 #: So many files, or parts, travel at the same time.
 SIDE_BY_SIDE = 6
 #: The slowest rate that is waited for [bytes/s], and the time that anything may take [s].
@@ -99,9 +102,9 @@ async def put(transport: ChannelTransport, files: Sequence[tuple[Path, str]]) ->
     for local, remote in files:
         size = local.stat().st_size
         (small if size <= SMALL else large).append((local, remote, size))
-    work = [_put_archive(transport, group) for group in _groups(small)]
-    work += [_put_whole(transport, *each) for each in large if each[2] < 2 * PART]
-    await _side_by_side(work)
+    together = (_put_archive(transport, group) for group in _groups(small))
+    alone = (_put_whole(transport, *each) for each in large if each[2] < 2 * PART)
+    await _side_by_side(itertools.chain(together, alone))
     for each in large:
         if each[2] >= 2 * PART:
             await _put_in_parts(transport, *each)
@@ -113,7 +116,7 @@ async def get(transport: ChannelTransport, files: Sequence[tuple[str, Path]]) ->
         return
     sizes = await _sizes(transport, [remote for remote, _ in files])
     small = [(remote, local, size) for (remote, local), size in zip(files, sizes, strict=True) if size <= SMALL]
-    await _side_by_side([_get_archive(transport, group) for group in _groups(small)])
+    await _side_by_side(_get_archive(transport, group) for group in _groups(small))
     for (remote, local), size in zip(files, sizes, strict=True):
         if size > SMALL:
             await _get_large(transport, remote, local, size)
@@ -131,22 +134,21 @@ def _groups(files: Sequence[tuple[A, B, int]]) -> list[list[tuple[A, B, int]]]:
     return groups
 
 
-async def _side_by_side(work: Sequence[Coroutine[object, object, None]]) -> None:
-    places = asyncio.Semaphore(SIDE_BY_SIDE)
+async def _side_by_side(work: Iterable[Coroutine[object, object, None]]) -> None:
+    """Do so many things at a time, and make none before its turn: of a file whose size a site has told, there may be
+    any number of parts."""
+    waiting = iter(work)
 
-    async def one(item: Coroutine[object, object, None]) -> None:
-        async with places:
+    async def one_after_the_other() -> None:
+        for item in waiting:
             await item
 
     try:
         async with asyncio.TaskGroup() as group:
-            for item in work:
-                group.create_task(one(item))
+            for _ in range(SIDE_BY_SIDE):
+                group.create_task(one_after_the_other())
     except BaseExceptionGroup as failures:
         raise _first(failures) from None
-    finally:
-        for item in work:
-            item.close()
 
 
 async def _put_archive(transport: ChannelTransport, files: Sequence[tuple[Path, str, int]]) -> None:
@@ -187,15 +189,20 @@ async def _get_archive(transport: ChannelTransport, files: Sequence[tuple[str, P
         )
     if status != 0:
         raise RemoteFileError(transport.site, f"reading {files[0][0]}", errors.decode(errors="replace").strip()[-300:])
-    await asyncio.to_thread(_unpack, data, names)
+    try:
+        await asyncio.to_thread(_unpack, data, names)
+    except tarfile.TarError as error:
+        raise RemoteFileError(transport.site, f"reading {files[0][0]}", f"no archive has come: {error}") from None
 
 
 def _unpack(data: bytes, names: dict[str, Path]) -> None:
-    """Write what was asked for, and nothing else, wherever the archive says it goes."""
+    """Write what was asked for, and nothing else, wherever the archive says it goes. Of a file with holes, which our
+    command makes none of, a few bytes would fill the memory."""
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         for facts in archive:
             local = names.get(facts.name) or names.get("/" + facts.name)
-            stream = archive.extractfile(facts) if local is not None and facts.isreg() else None
+            is_plain = facts.isreg() and not facts.issparse()
+            stream = archive.extractfile(facts) if local is not None and is_plain else None
             if local is None or stream is None:
                 continue
             _write_whole(local, stream.read(), facts.mode)
@@ -221,8 +228,8 @@ async def _sizes(transport: ChannelTransport, remotes: Sequence[str]) -> list[in
     )
     rows = answer.stdout.splitlines()
     for remote, row in zip(remotes, rows, strict=False):
-        if not row.isdigit():
-            raise RemoteFileError(transport.site, f"reading {remote}", row)
+        if not (row.isascii() and row.isdigit() and len(row) <= LONGEST_SIZE):
+            raise RemoteFileError(transport.site, f"reading {remote}", row[:MOST_SHOWN])
     if len(rows) != len(remotes):
         raise RemoteFileError(transport.site, f"reading {remotes[0]}", answer.said)
     return [int(row) for row in rows]
@@ -248,16 +255,14 @@ async def _put_in_parts(transport: ChannelTransport, local: Path, remote: str, s
     parts = [Part(local, start, min(each, size - start)) for start in range(0, size, each)]
     try:
         await _side_by_side(
-            [
-                _put_part(
-                    transport,
-                    f"exec dd of={p} bs=262144 count={part.size} {_EXACTLY} oflag=seek_bytes "
-                    f"seek={part.start} conv=notrunc",
-                    remote,
-                    part,
-                )
-                for part in parts
-            ]
+            _put_part(
+                transport,
+                f"exec dd of={p} bs=262144 count={part.size} {_EXACTLY} oflag=seek_bytes seek={part.start} "
+                "conv=notrunc",
+                remote,
+                part,
+            )
+            for part in parts
         )
         mode = local.stat().st_mode & 0o777
         await transport.checked(f"chmod {mode:o} {p} && mv -f {p} {f}", doing)
@@ -282,7 +287,7 @@ async def _get_large(transport: ChannelTransport, remote: str, local: Path, size
     try:
         os.ftruncate(file, size)
         await _side_by_side(
-            [_get_part(transport, remote, file, start, min(FETCHED, size - start)) for start in range(0, size, FETCHED)]
+            _get_part(transport, remote, file, start, min(FETCHED, size - start)) for start in range(0, size, FETCHED)
         )
         mode = await transport.checked(f"stat -L -c %a -- {path_word(remote)}", f"reading {remote}")
         os.fchmod(file, int(mode, 8) & 0o777)
