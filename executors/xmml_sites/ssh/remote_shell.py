@@ -118,9 +118,11 @@ def kill_group(folder: str) -> str:
 
 
 def renewal(folders: Iterable[str], stamp: int) -> str:
-    """Renew leases. A command that has ended has none any more and gets no new one."""
+    """Renew leases. A command that has ended has none any more and gets no new one, not even where somebody else has
+    made a folder of that name since, with a link in it."""
     words = " ".join(map(shlex.quote, folders))
-    return f'for own in {words}; do [ -e "$own/lease" ] && echo {stamp} > "$own/lease"; done; true'
+    renew = f'[ ! -L "$own" ] && cd -- "$own" 2>/dev/null && [ -O . ] && [ -e lease ] && echo {stamp} > lease'
+    return f"for own in {words}; do ( {renew} ); done; true"
 
 
 def _announced(command: str) -> str:
