@@ -77,7 +77,7 @@ def _instances(records: Sequence[InstanceRecord]) -> str:
             link,
             record.state.value,
             html.escape(record.host) or "-",
-            record.cpus or "-",
+            html.escape(record.cpus) or "-",
             f"{record.runs:,}",
             f"{record.messages_sent:,}",
             f"{record.messages_received:,}",
@@ -99,7 +99,7 @@ def _conduits(plan: Plan, records: Mapping[str, InstanceRecord]) -> str:
     for conduit in plan.conduits:
         filters = ", ".join(each.name for each in (*conduit.sender_filters, *conduit.receiver_filters))
         method = records[conduit.sender].methods.get(conduit.id, "-")
-        cells = (html.escape(conduit.name), method, str(conduit.capacity), html.escape(filters))
+        cells = (html.escape(conduit.name), html.escape(method), str(conduit.capacity), html.escape(filters))
         rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     return _table(("conduit", "method", "capacity", "filters"), rows)
 
