@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from xmml_planner.sites import Site
 
@@ -29,6 +31,10 @@ NOTE = "xmml-wheels"
 #: What an installed wheel takes of the disk, in relation to its own size, and a virtual environment alone [bytes].
 UNPACKED, VENV_BYTES = 4.0, 40_000_000
 LOOK_S, INSTALL_S = 120.0, 900.0
+#: A kind of machine as `uname -m` has it: it becomes part of the name of a folder here.
+_MACHINE = re.compile(r"\w{1,32}", re.ASCII)
+#: Minor versions are lower.
+_VERSIONS_END = 1000
 
 _LOOK = """
 import importlib.util, json, os, platform, sys
@@ -180,7 +186,7 @@ async def _look(site: Site, transport: Transport, folder: str) -> _There:
     )
     answer = await transport.run(f"bash -lc {shlex.quote(script)}", timeout_s=LOOK_S)
     told = [line.partition(" ")[::2] for line in answer.stdout.splitlines()]
-    pythons = [json.loads(text) for word, text in told if word == "xmml-python"]
+    pythons = [facts for word, text in told if word == "xmml-python" and (facts := _python(text))]
     fitting = [each for each in pythons if tuple(each["version"]) >= LEAST_PYTHON]
     if not fitting:
         versions = sorted({"{}.{}".format(*each["version"]) for each in pythons})
@@ -201,6 +207,19 @@ async def _look(site: Site, transport: Transport, folder: str) -> _There:
         venv=next((text for word, text in told if word == "xmml-venv"), ""),
         is_foreign=("xmml-foreign", "") in told,
     )
+
+
+def _python(text: str) -> dict[str, Any] | None:
+    """Return what a site says of a Python; `None`: that cannot be."""
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    match told:
+        case {"python": str(), "version": [3, int(minor)], "machine": str(machine), "glibc": int(glibc), "has_pip": _}:
+            can_be = 0 <= minor < _VERSIONS_END and 0 <= glibc < _VERSIONS_END and _MACHINE.fullmatch(machine)
+            return told if can_be else None
+    return None
 
 
 async def _missing(transport: Transport, folder: str, hashes: dict[Path, str]) -> list[Path]:

@@ -49,7 +49,7 @@ class PythonKind:
         *_, pythons, abis, platforms = wheel.stem.split("-")
         is_for = any(
             python in (f"cp3{self.minor}", "py3", f"py3{self.minor}")
-            or (abi == "abi3" and python.startswith("cp3") and int(python[3:] or 0) <= self.minor)
+            or (abi == "abi3" and python.startswith("cp3") and python[3:].isdecimal() and int(python[3:]) <= self.minor)
             for python, abi in product(pythons.split("."), abis.split("."))
         )
         return is_for and any(each == "any" or each.endswith(f"_{self.machine}") for each in platforms.split("."))
