@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from pathlib import Path
 
 from xmml.late_dataclass import dataclass
@@ -31,9 +32,10 @@ class Destination:
 
     @property
     def command(self) -> str:
-        """The command that logs in there. `ssh` takes no port behind a host, and no brackets around an address."""
-        port = f"-p {self.port} " if self.port else ""
-        return f"ssh {port}{self.user}@{self.host}" if self.user else f"ssh {port}{self.host}"
+        """The command that logs in there, to be typed. `ssh` takes no port behind a host, and no brackets around an
+        address."""
+        port = ["-p", str(self.port)] if self.port else []
+        return shlex.join(["ssh", *port, f"{self.user}@{self.host}" if self.user else self.host])
 
 
 def read_destination(text: str) -> Destination:

@@ -14,6 +14,7 @@ from xmml_sites.ssh.destination import read_destination
         ("me@alpha", "ssh me@alpha"),
         ("me@alpha.example.org:2222", "ssh -p 2222 me@alpha.example.org"),
         ("me@[fe80::1]:2222", "ssh -p 2222 me@fe80::1"),
+        ("me;$(id)@alpha", "ssh 'me;$(id)@alpha'"),
     ],
 )
 def test_a_site_that_cannot_be_reached_names_a_command_that_ssh_takes(destination: str, command: str) -> None:
