@@ -148,25 +148,25 @@ def render(problem: Problem, colour: bool = False) -> str:
         return f"{style}{text}{_PLAIN}" if colour else text
 
     label = paint(_COLOURS[problem.severity], f"{problem.severity.value}[{problem.code}]")
-    place = f"{_printable(str(problem.position))}: " if problem.position else ""
-    lines = [f"{paint(_BOLD, place)}{label}: {_printable(problem.message)}"]
+    place = f"{printable(str(problem.position))}: " if problem.position else ""
+    lines = [f"{paint(_BOLD, place)}{label}: {printable(problem.message)}"]
     mark = problem.mark
     if mark is not None and problem.quote:
         gutter = f"{mark.position.line:>5} | "
         start = min(max(mark.position.column - problem.quote_column, 0), len(problem.quote))
         before = "".join("\t" if character == "\t" else " " for character in problem.quote[:start])
-        lines.append(paint(_DIM, gutter) + _printable(problem.quote))
+        lines.append(paint(_DIM, gutter) + printable(problem.quote))
         carets = " " * (len(gutter) - 2) + "| " + before + "^" * max(1, min(mark.length, len(problem.quote) - start))
-        note = f" {_printable(mark.note)}" if mark.note else ""
+        note = f" {printable(mark.note)}" if mark.note else ""
         lines.append(
             paint(_DIM, carets[: len(gutter)]) + paint(_COLOURS[problem.severity], carets[len(gutter) :] + note)
         )
     if problem.help:
-        lines.append(f"   {paint(_BOLD, 'help:')} {_printable(problem.help)}")
+        lines.append(f"   {paint(_BOLD, 'help:')} {printable(problem.help)}")
     return "\n".join(lines)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Return text from a document without characters that would steer a terminal."""
     return "".join(
         character if character.isprintable() or character == "\t" else "\N{REPLACEMENT CHARACTER}" for character in text

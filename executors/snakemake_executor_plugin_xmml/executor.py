@@ -27,6 +27,7 @@ from snakemake_executor_plugin_xmml.shared_launcher import SharedLauncher
 from snakemake_executor_plugin_xmml.site_jobs import SiteJob, SiteJobs, unreachable_paths
 from snakemake_executor_plugin_xmml.slurm_resources import KEYS, UNUSED, slurm_settings, with_slurm_settings
 from snakemake_executor_plugin_xmml.tasks import MEANING, XMML_RUN, AdoptedRun, CommandTask, Ended, Process, Task
+from xmml.problems import printable
 
 #: How often the executor looks after its jobs; on this machine that costs next to nothing.
 LOOK_EVERY_S = 0.2
@@ -247,7 +248,8 @@ class Executor(RemoteExecutor):
             if end is None:
                 yield info
             elif end.failure:
-                self.report_job_error(info, msg=f"{end.failure}. ", aux_logs=list(end.logs))
+                why = "\n".join(map(printable, end.failure.split("\n")))  # last words of programs are in it
+                self.report_job_error(info, msg=f"{why}. ", aux_logs=list(end.logs))
             else:
                 self.report_job_success(info)
 

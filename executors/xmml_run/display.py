@@ -10,7 +10,7 @@ from xmml_executors.instance_record import InstanceRecord, Lifecycle
 from xmml_executors.report import seconds, size
 from xmml_planner import Plan, PlannedInstance
 
-from xmml_run.terminal_text import shown
+from xmml_run.terminal_text import shown, unguarded
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -109,7 +109,7 @@ class Live:
 
         self._plan = plan
         self._labels = labels(names, colour=True)
-        self._console = Console(highlight=False, soft_wrap=True)
+        self._console = Console(file=unguarded(sys.stdout), highlight=False, soft_wrap=True)
         self._live = RichLive(console=self._console, auto_refresh=False, transient=True)
         self._live.start()
 
@@ -318,10 +318,11 @@ def choose_display(plan: Plan, *, quiet: bool, json: bool, progress: bool, is_ra
         *(instance.name for instance in plan.instances),
         *(f"build {number}" for number in range(1, len(plan.builds) + 1)),
     ]
+    out, err = unguarded(sys.stdout), unguarded(sys.stderr)
     if quiet:
-        return FailsafeDisplay(NoDisplay(sys.stderr))
+        return FailsafeDisplay(NoDisplay(err))
     if json:
-        return FailsafeDisplay(PlainLines(names, sys.stderr, sys.stderr, colour=sys.stderr.isatty(), is_raw=is_raw))
-    if progress and sys.stdout.isatty() and sys.stderr.isatty():
+        return FailsafeDisplay(PlainLines(names, err, err, colour=err.isatty(), is_raw=is_raw))
+    if progress and out.isatty() and err.isatty():
         return FailsafeDisplay(Live(plan, names))
-    return FailsafeDisplay(PlainLines(names, sys.stdout, sys.stderr, colour=sys.stdout.isatty(), is_raw=is_raw))
+    return FailsafeDisplay(PlainLines(names, out, err, colour=out.isatty(), is_raw=is_raw))

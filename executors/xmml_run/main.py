@@ -47,6 +47,14 @@ def _guarded(name: str, command: Callable[[Sequence[str]], int], arguments: Sequ
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # inherited: nobody hears of the end of a child while it is ignored
     gc.set_threshold(*GARBAGE_THRESHOLDS)
     atexit.register(gc.freeze)  # what is left then goes with the process: no need to look through it
+    from xmml_run.terminal_text import guarded_terminal
+
+    with guarded_terminal():
+        return _carried_out(name, command, arguments)
+
+
+def _carried_out(name: str, command: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:
+    """Carry out a command, and return its exit status whatever becomes of it."""
     status = 0
     try:
         status = command(arguments)

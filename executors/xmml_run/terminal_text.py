@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import sys
 import unicodedata
+from collections.abc import Iterator
+from typing import Any, TextIO, cast
 
 #: Control characters, halves of characters, and ends of lines other than "\n".
 _COMMANDS = ("Cc", "Cs", "Zl", "Zp")
@@ -34,6 +38,42 @@ def shown(text: str) -> str:
     text = _OVERWRITTEN.sub("", text).replace("\r", "")
     pieces = _COLOUR.split(text)
     return "".join(piece if number % 2 else _plain(piece) for number, piece in enumerate(pieces))
+
+
+class _Guarded:
+    """A stream that lets nothing through, as long as it leads to a terminal, that would command that.
+
+    Attributes:
+        unguarded: the stream itself.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.unguarded = stream
+
+    def write(self, text: str) -> int:
+        """Write text."""
+        self.unguarded.write(shown(text) if self.unguarded.isatty() else text)
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.unguarded, name)
+
+
+@contextlib.contextmanager
+def guarded_terminal() -> Iterator[None]:
+    """Let nothing that is printed command the terminal, as long as the block lasts: errors and reports name what sites,
+    programs and files of others have chosen. A file or a pipe gets what is written."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (cast("TextIO", _Guarded(stream)) for stream in before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def unguarded(stream: TextIO) -> TextIO:
+    """Return a stream for whoever commands the terminal, or has been told to let others do it."""
+    return stream.unguarded if isinstance(stream, _Guarded) else stream
 
 
 def _is_command(character: str) -> bool:

@@ -13,7 +13,6 @@ from xmml_run.commands.status import lost_lines
 from xmml_run.detach import OUTPUT
 from xmml_run.errors import NotARun
 from xmml_run.inspection import follow, open_run, read_own_run, read_run
-from xmml_run.terminal_text import shown
 
 DESCRIPTION = "Follow a detached run to its end, and return its exit status. Ctrl-C leaves it alone."
 
@@ -32,7 +31,7 @@ def run(options: Namespace) -> int:
         raise NotARun(f"{path} was not detached; its output is where it was started. See xmml status and xmml logs")
     try:
         for text in follow([OUTPUT], folder, go_on=True):
-            sys.stdout.write(shown(text) if sys.stdout.isatty() else text)
+            sys.stdout.write(text)
             sys.stdout.flush()
     except KeyboardInterrupt:
         print(f"\n{path.name} goes on; xmml attach {path} follows it again", file=sys.stderr)

@@ -13,6 +13,7 @@ from xmml_sites.transfer.progress import NoProgress, Progress, Report
 from xmml_sites.transfer.settings import Settings, TransferMethod
 
 from xmml_run.arguments import words
+from xmml_run.terminal_text import unguarded
 
 DESCRIPTION = """Copy files and folders to or from a host that ssh gets to.
 
@@ -181,7 +182,7 @@ class _Bar(Progress):
             DownloadColumn(),
             TransferSpeedColumn(),
             TimeRemainingColumn(),
-            console=Console(stderr=True),
+            console=Console(file=unguarded(sys.stderr)),
             transient=True,
         )
         self._task = self._bar.add_task("", total=None)

@@ -10,7 +10,7 @@ from xmml_executors.outcome import ExitStatus
 from xmml_run.arguments import add_run_argument
 from xmml_run.errors import NotARun
 from xmml_run.inspection import follow, open_run, read_run
-from xmml_run.terminal_text import shown
+from xmml_run.terminal_text import unguarded
 
 DESCRIPTION = "Print what an instance of a run has written."
 
@@ -39,8 +39,8 @@ def run(options: Namespace) -> int:
         )
     streams = ("stderr",) if options.stderr else ("stdout", "stderr")
     files = [f"instances/{options.instance}/{stream}" for stream in streams]
-    is_raw = options.raw or not sys.stdout.isatty()
+    out = unguarded(sys.stdout) if options.raw else sys.stdout
     for text in follow(files, folder, options.follow):
-        sys.stdout.write(text if is_raw else shown(text))
-        sys.stdout.flush()
+        out.write(text)
+        out.flush()
     return ExitStatus.DONE

@@ -18,6 +18,7 @@ from xmml_run.asking import ask
 from xmml_run.conduit_table import conduit_lines
 from xmml_run.errors import NotARun
 from xmml_run.inspection import open_run, read_own_run, read_run
+from xmml_run.terminal_text import printable
 
 DESCRIPTION = "Say how the conduits of a run travel; with --set, have them travel otherwise while messages pass."
 
@@ -50,7 +51,7 @@ def run(options: Namespace) -> int:
     if options.json:
         print(json.dumps({"conduits": [dict(row) for row in chosen], "problems": problems}))
     else:
-        print("\n".join(conduit_lines(chosen)))
+        print("\n".join(map(printable, conduit_lines(chosen))))
     for problem in problems:
         print(f"xmml methods: {problem}", file=sys.stderr)
     return ExitStatus.SITE_FAILED if problems else ExitStatus.DONE

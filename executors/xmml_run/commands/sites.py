@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from xmml_executors.outcome import ExitStatus
 
 import xmml
+from xmml_run.terminal_text import shown
 
 if TYPE_CHECKING:
     from xmml_planner.sites import Site, SiteCatalogue
@@ -158,8 +159,9 @@ def _meet(sites: list[Site]) -> None:
 
 
 def _confirm(question: str) -> bool:
-    return input(f"{question} (yes/no) ").strip().lower() in ("yes", "y")
+    return input(shown(f"{question} (yes/no) ")).strip().lower() in ("yes", "y")
 
 
 def _answer(question: str, is_shown: bool) -> str:
-    return input(question) if is_shown else getpass.getpass(question)
+    asked = shown(question)  # by the site; this goes to the terminal past the standard output
+    return input(asked) if is_shown else getpass.getpass(asked)

@@ -6,12 +6,14 @@ import json
 import os
 import shutil
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from written_runs import write_run
+from written_runs import PLAN, write_run
 from xmml_executors.run_folder import DOOR
 from xmml_executors.run_seal import SEAL
+from xmml_planner import ConduitSpec
 from xmml_run.run_command import run_model
 from xmml_run.xmml_command import xmml_command
 
@@ -116,11 +118,26 @@ def test_logs_are_not_read_through_a_link(tmp_path: Path, capsys: pytest.Capture
     assert "instances/a/stdout: it is a symbolic link" in told.err
 
 
-def test_what_it_says_cannot_write_to_the_terminal(foreign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("command", ["status", "report"])
+def test_what_it_says_cannot_write_to_the_terminal(
+    foreign: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     event = {"what": "site", "instance": None, "about": "alpha", "text": "\033]0;owned\a pending"}
     (foreign / "events.jsonl").write_text(json.dumps(event) + "\n")
-    assert xmml_command(["status", str(foreign)]) == 0
-    assert "\033" not in capsys.readouterr().out
+    assert xmml_command([command, str(foreign)]) == 0
+    told = capsys.readouterr().out
+    assert "]0;owned" in told
+    assert "\033" not in told
+
+
+def test_neither_can_the_names_of_its_conduits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    conduit = ConduitSpec(0, "a.o -> a.\033]0;owned\a", "a", "o", "a", "i", 1, 1)
+    write_run(tmp_path, plan=replace(PLAN, conduits=(conduit,)))
+    (tmp_path / SEAL).unlink()
+    assert xmml_command(["methods", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    assert "]0;owned" in told
+    assert "\033" not in told
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who can give a folder away: sudo make test")

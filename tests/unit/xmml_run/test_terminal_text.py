@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from xmml_run.display import NoDisplay, PlainLines
-from xmml_run.terminal_text import printable, shown
+from xmml_run.terminal_text import guarded_terminal, printable, shown, unguarded
 
 TITLE = "\x1b]0;owned\a"
 
@@ -57,3 +58,26 @@ def test_a_file_gets_what_was_written_and_so_does_a_terminal_that_is_to() -> Non
     PlainLines(["a"], file, file, colour=False).output("a", "stdout", TITLE)
     PlainLines(["a"], terminal, terminal, colour=False, is_raw=True).output("a", "stdout", TITLE)
     assert file.getvalue() == terminal.getvalue() == f"a | {TITLE}\n"
+
+
+def test_errors_and_reports_command_no_terminal_whoever_has_chosen_their_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    streams = [Terminal(), Terminal()]
+    monkeypatch.setattr(sys, "stdout", streams[0])
+    monkeypatch.setattr(sys, "stderr", streams[1])
+    with guarded_terminal():
+        for stream in (sys.stdout, sys.stderr):
+            print(TITLE, "\x1b[31mred\x1b[0m", file=stream)
+    assert [stream.getvalue() for stream in streams] == ["\ufffd]0;owned\ufffd \x1b[31mred\x1b[0m\n"] * 2
+    assert sys.stdout is streams[0]
+
+
+def test_a_file_and_what_commands_the_terminal_itself_are_written_to_as_they_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    file, terminal = io.StringIO(), Terminal()
+    monkeypatch.setattr(sys, "stdout", file)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with guarded_terminal():
+        print(TITLE)
+        print(TITLE, file=unguarded(sys.stderr))
+    assert file.getvalue() == terminal.getvalue() == f"{TITLE}\n"
