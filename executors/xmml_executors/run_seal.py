@@ -23,6 +23,8 @@ from xmml_executors.open_folder import OpenFolder
 SEAL = ".seal"
 #: Bytes of the key of a user.
 KEY_BYTES = 32
+#: No run makes a longer seal [characters] or a larger plan; a file of somebody else may have any size.
+LONGEST_SEAL, LARGEST_PLAN_BYTES = 4096, 1 << 30
 
 
 class NotOurs(Exception):
@@ -48,14 +50,18 @@ def sealed_run(folder: OpenFolder) -> str:
     """
     try:
         check_owner(folder)
-        found = json.loads(folder.read(SEAL))
+        plan = folder.status("plan.json")
+        if plan is None or not stat.S_ISREG(plan.st_mode) or plan.st_size > LARGEST_PLAN_BYTES:
+            raise NotOurs(f"{folder.path} was not made by a run of yours: its plan is no file, or too large for one")
+        with folder.open_to_read(SEAL) as opened:
+            found = json.loads(opened.read(LONGEST_SEAL))
         run_id, claimed = found["run"], found["hash"]
         expected = _hash(_key(), folder, run_id)
         if not hmac.compare_digest(claimed.encode(), expected.encode()):
             raise NotOurs(f"{folder.path} is a copy, or was not made by a run of yours: its seal does not fit")
     except OSError as error:
         raise NotOurs(f"{folder.path} was not made by a run of yours: {error.filename}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise NotOurs(f"{folder.path} was not made by a run of yours: {folder.path / SEAL} is no seal") from None
     return str(run_id)
 

@@ -16,7 +16,7 @@ from xmml_executors.open_folder import OpenFolder
 from xmml_executors.run_folder import DOOR, EVENTS, SECRET
 from xmml_executors.run_lock import LOCK, is_owned
 from xmml_executors.run_outputs import read_events
-from xmml_executors.run_seal import SEAL, NotOurs, sealed_run
+from xmml_executors.run_seal import LARGEST_PLAN_BYTES, SEAL, NotOurs, sealed_run
 from xmml_planner import Plan, PlanFormatError, plan_from_text
 
 from xmml.late_dataclass import dataclass
@@ -44,8 +44,6 @@ FILES = (
     "profile.json",
     "provenance.json",
 )
-#: Larger files of a foreign folder are not read.
-LARGEST_FOREIGN_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -133,7 +131,7 @@ def read_run(folder: OpenFolder) -> RunView:
     try:
         _check_files(folder)
         return replace(_read_run(folder, may_ask=False), foreign=foreign)
-    except (KeyError, TypeError, ValueError, AttributeError, OSError):
+    except (KeyError, TypeError, ValueError, AttributeError, OSError, RecursionError):
         raise NotARun(f"{foreign}, and its files are not those of a run") from None
 
 
@@ -157,7 +155,7 @@ def _check_files(folder: OpenFolder) -> None:
     """
     for name in ("plan.json", EVENTS, LOCK):
         found = folder.status(name)
-        if found is not None and (not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_FOREIGN_BYTES):
+        if found is not None and (not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_PLAN_BYTES):
             raise ValueError(name)
 
 

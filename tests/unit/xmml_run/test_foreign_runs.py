@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from written_runs import PLAN, write_run
 from xmml_executors.run_folder import DOOR
-from xmml_executors.run_seal import SEAL
+from xmml_executors.run_seal import LARGEST_PLAN_BYTES, SEAL
 from xmml_planner import ConduitSpec
 from xmml_run.run_command import run_model
 from xmml_run.xmml_command import xmml_command
@@ -70,6 +70,20 @@ def test_nobody_is_asked_whom_it_names(foreign: Path) -> None:
         assert xmml_command(["status", str(foreign)]) == 0
         with pytest.raises(BlockingIOError):
             listener.accept()
+
+
+def test_a_plan_without_end_is_not_read(foreign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.truncate(foreign / "plan.json", LARGEST_PLAN_BYTES + 1)
+    for command in ("status", "cancel"):
+        assert xmml_command([command, str(foreign)]) == 2
+        assert "was not made by a run of yours: its plan is no file, or too large for one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("file", ["events.jsonl", "plan.json", SEAL])
+def test_what_is_nested_without_end_is_one_line(foreign: Path, file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (foreign / file).write_text("[" * 100_000 + "\n")
+    assert xmml_command(["cancel", str(foreign)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 @pytest.mark.parametrize("events", ["nonsense\n", "[]\n", '{"what": 1}\n', '{"what": "site", "about": []}\n'])
