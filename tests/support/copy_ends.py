@@ -68,6 +68,7 @@ def copied(
     change: Callable[[bytes], bytes] | None = None,
     change_answers: Callable[[bytes], bytes] | None = None,
     progress: Progress | None = None,
+    asked: Sequence[str] | None = None,
 ) -> Copied:
     """Copy from here to here, through both ends.
 
@@ -75,6 +76,7 @@ def copied(
         change: what of a message of the source arrives.
         change_answers: what of a message of the target arrives.
         progress: of the target.
+        asked: what the target has asked for, if it knows.
     """
     near, far = channels()
     watched, answering = Watched(near, change), Watched(far, change_answers)
@@ -83,7 +85,8 @@ def copied(
     def taking() -> None:
         try:
             where = layout(destination, len(sources))
-            outcome["target"] = take(answering, where, progress or NoProgress(), compare=compare)
+            shown = progress or NoProgress()
+            outcome["target"] = take(answering, where, shown, compare=compare, sources=asked)
         except Exception as error:
             outcome["target"] = error
         finally:

@@ -58,7 +58,8 @@ def _over(
     channel = agree(remote, request, settings, progress)
     try:
         if here is not None:
-            report = take(channel, here, progress, compare=settings.compare)
+            named = [source.path for source in sources]
+            report = take(channel, here, progress, compare=settings.compare, sources=named)
         else:
             report = give(channel, [Path(source.path).expanduser() for source in sources], progress)
     except BaseException:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from xmml_native.transfer import CopyFailure, CopySource, CopyTarget
 
-from xmml_sites.transfer.layout import Layout
+from xmml_sites.transfer.layout import Layout, names_of
 from xmml_sites.transfer.message_stream import ConnectionBroken, MessageStream, PeerFailed
 from xmml_sites.transfer.messages import Malformed
 from xmml_sites.transfer.progress import Progress, Report
@@ -71,12 +71,14 @@ def take(
     *,
     compare: bool = False,
     only: Sequence[str] | None = None,
+    sources: Sequence[str] | None = None,
 ) -> Report:
     """Take files and folders over a channel.
 
     Args:
         compare: compare files of the same size and time by their checksums, too.
         only: take nothing but files of these paths.
+        sources: take nothing but these files and folders, as they were asked for, with what is in them.
 
     Returns:
         What came of it.
@@ -88,7 +90,8 @@ def take(
         Malformed: the other end does not keep to the protocol.
         OSError: the folder cannot be opened.
     """
-    target = CopyTarget(layout.base, layout.name, compare=compare, only=only)
+    trees = None if sources is None else names_of(sources)
+    target = CopyTarget(layout.base, layout.name, compare=compare, only=only, trees=trees)
     considering = threading.Thread(target=target.consider, args=(channel.send,), daemon=True)
     considering.start()
     try:

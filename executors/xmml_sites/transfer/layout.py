@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-from pathlib import Path
+from collections.abc import Sequence
+from pathlib import Path, PurePosixPath
 
 from xmml.late_dataclass import dataclass
 
@@ -33,3 +34,14 @@ def layout(destination: str, sources: int) -> Layout:
     if not where.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(where.parent))
     return Layout(where.parent, where.name)
+
+
+def names_of(sources: Sequence[str]) -> tuple[list[str], int]:
+    """Return what the copies of files and folders at a host are called, and of how many of them the host alone knows
+    that: of its home folders, of `.`, `..` and `/`."""
+    known = [name for each in sources if (name := PurePosixPath(each).name) not in ("", "..") and not _is_home(each)]
+    return known, len(sources) - len(known)
+
+
+def _is_home(path: str) -> bool:
+    return path.startswith("~") and "/" not in path.rstrip("/")

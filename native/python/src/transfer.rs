@@ -173,6 +173,8 @@ impl CopySource {
 ///     name: what the first part of their paths becomes; None: what it is.
 ///     compare: compare files of the same size and time by their checksums, too.
 ///     only: the paths of the files to take; None: everything is taken.
+///     trees: the names of the files and folders to take, and how many more there are whose names
+///         the source alone knows; None: as `only` says.
 #[pyclass(frozen, module = "xmml_native._native")]
 pub struct CopyTarget {
     target: Target,
@@ -181,18 +183,20 @@ pub struct CopyTarget {
 #[pymethods]
 impl CopyTarget {
     #[new]
-    #[pyo3(signature = (folder, name = None, *, compare = false, only = None))]
+    #[pyo3(signature = (folder, name = None, *, compare = false, only = None, trees = None))]
     fn new(
         folder: PathBuf,
         name: Option<OsString>,
         compare: bool,
         only: Option<Vec<OsString>>,
+        trees: Option<(Vec<OsString>, usize)>,
     ) -> PyResult<CopyTarget> {
         let target = Target::new(Layout { base: folder, name }, compare)?;
         Ok(CopyTarget {
-            target: match only {
-                Some(only) => target.only(only.into_iter().collect()),
-                None => target,
+            target: match (only, trees) {
+                (_, Some((names, unnamed))) => target.trees(names.into_iter().collect(), unnamed),
+                (Some(only), None) => target.only(only.into_iter().collect()),
+                (None, None) => target,
             },
         })
     }

@@ -735,6 +735,8 @@ class CopyTarget:
         name: what the first part of their paths becomes; None: what it is.
         compare: compare files of the same size and time by their checksums, too.
         only: the paths of the files to take; None: everything is taken.
+        trees: the names of the files and folders to take, and how many more there are whose names
+            the source alone knows; None: as `only` says.
     """
 
     def __new__(
@@ -744,6 +746,7 @@ class CopyTarget:
         *,
         compare: bool = False,
         only: Sequence[str] | None = None,
+        trees: tuple[Sequence[str], int] | None = None,
     ) -> CopyTarget: ...
     def consider(self, send: Callable[[bytes], object]) -> None:
         """Look at what is there already, and tell the source; return when there is nothing left to look at.

@@ -1,9 +1,10 @@
 //! The end that gets the files: compares with what is there, writes, checks every range.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,13 +14,16 @@ use std::time::Instant;
 
 use crate::listing::{Entry, Kind};
 use crate::message::{Piece, ToSource, ToTarget, MOST_DATA, MOST_PIECES};
-use crate::ranges::{digest, digests, ranges, Range};
+use crate::ranges::{digest, digests, ranges, Range, DIGEST, MOST_DIGESTS, RANGE};
 use crate::report::{Progress, Report};
 use crate::tree::{dress, Layout, Status, Tree, Version, LOCK_LIMIT, LOCK_PAUSE};
 use crate::{reason, Failure, Peer, Stop};
 
 /// A range that has arrived altered so often fails: the disk or memory of the source is broken.
 const MOST_ATTEMPTS: u32 = 3;
+/// Of a file that turns out to be another than the source was sent the digests of, so many bytes are asked for again at most: the list of the
+/// ranges of a longer one would take much memory, and a source may name any length.
+const MOST_AGAIN: u64 = (MOST_DIGESTS / DIGEST * RANGE) as u64;
 /// Errors after which no file can be written, with the advice to the user.
 const NO_ROOM: [(i32, &str); 3] = [
     (libc::ENOSPC, "make room and copy again: what has come is kept"),
@@ -30,8 +34,7 @@ const NO_ROOM: [(i32, &str); 3] = [
 /// Takes files, below a folder. One thread [considers](Target::consider) what is there already, another hears what comes.
 pub struct Target {
     compare: bool,
-    /// The files that are taken, if not all.
-    only: Option<HashSet<OsString>>,
+    asked: Asked,
     find_base: FindBase,
     pending: Mutex<Pending>,
     news: Condvar,
@@ -46,6 +49,16 @@ pub struct Target {
     pub progress: Progress,
 }
 
+/// The files and folders that are taken.
+enum Asked {
+    /// All that come.
+    All,
+    /// Files of these paths.
+    Files(HashSet<OsString>),
+    /// Those of these names with what is in them, and so many more, whose names the source alone knows.
+    Trees(HashSet<OsString>, usize),
+}
+
 /// Finds an earlier version of a file that has no version under its own name.
 pub type FindBase = Box<dyn Fn(&Entry) -> Option<File> + Send + Sync>;
 
@@ -56,6 +69,8 @@ struct Receiving {
     tree: Tree,
     entries: Vec<Arc<Entry>>,
     paths: HashSet<OsString>,
+    /// The names of files and folders that were asked for without a name.
+    unnamed: HashSet<OsString>,
     arriving: HashMap<u64, PartialFile>,
     /// Files that cannot be written, which the source has been told: more of them may be on its way.
     given_up: HashSet<u64>,
@@ -113,7 +128,7 @@ impl Target {
         let receiving_tree = Tree::new(layout.clone())?;
         Ok(Target {
             compare,
-            only: None,
+            asked: Asked::All,
             find_base: Box::new(|_| None),
             pending: Mutex::default(),
             news: Condvar::new(),
@@ -124,6 +139,7 @@ impl Target {
                 tree: receiving_tree,
                 entries: Vec::new(),
                 paths: HashSet::new(),
+                unnamed: HashSet::new(),
                 arriving: HashMap::new(),
                 given_up: HashSet::new(),
             }),
@@ -139,7 +155,14 @@ impl Target {
 
     /// Takes nothing but files of these paths: who gives anything else does not keep to the protocol.
     pub fn only(self, paths: HashSet<OsString>) -> Target {
-        Target { only: Some(paths), ..self }
+        Target { asked: Asked::Files(paths), ..self }
+    }
+
+    /// Takes nothing but files and folders of these names, with what is in them, and `unnamed` more, such as a home folder, whose names the
+    /// source alone knows: who gives anything else does not keep to the protocol. None of the latter may be hidden: that name could be the one
+    /// of a file that programs read.
+    pub fn trees(self, names: HashSet<OsString>, unnamed: usize) -> Target {
+        Target { asked: Asked::Trees(names, unnamed), ..self }
     }
 
     /// What came of the copy so far.
@@ -305,8 +328,7 @@ impl Target {
     fn take_entries(&self, receiving: &mut Receiving, entries: Vec<Entry>) -> Result<(), Failure> {
         for entry in entries {
             entry.check().map_err(Failure::Malformed)?;
-            let is_wanted = |only: &HashSet<_>| entry.kind == Kind::File && only.contains(&entry.path);
-            if !self.only.as_ref().is_none_or(is_wanted) {
+            if !receiving.is_asked(&self.asked, &entry) {
                 let text = format!("the listing names {:?}, which nobody has asked for", entry.path);
                 return Err(Failure::Malformed(text));
             }
@@ -387,6 +409,9 @@ impl Target {
                         (file, base.map(|base| Version::of(&base)).transpose()? == Some(version))
                     }
                 };
+                if !is_as_compared && entry.size > MOST_AGAIN {
+                    return Err(io::Error::other("what stood there was changed meanwhile; copy again"));
+                }
                 let lacking = ranges(if is_as_compared { 0 } else { entry.size }).map(|range| (range, 0)).collect();
                 new.insert(PartialFile { file, lacking, received: 0 })
             }
@@ -487,6 +512,24 @@ impl Target {
 }
 
 impl Receiving {
+    /// Whether an entry is one of those that are taken.
+    fn is_asked(&mut self, asked: &Asked, entry: &Entry) -> bool {
+        match asked {
+            Asked::All => true,
+            Asked::Files(paths) => entry.kind == Kind::File && paths.contains(&entry.path),
+            Asked::Trees(names, unnamed) => {
+                let first = entry.path.as_bytes().split(|byte| *byte == b'/').next().unwrap_or_default();
+                let name = OsStr::from_bytes(first);
+                let is_known = names.contains(name) || self.unnamed.contains(name);
+                let is_another = !is_known && self.unnamed.len() < *unnamed && first.first() != Some(&b'.');
+                if is_another {
+                    self.unnamed.insert(name.to_owned());
+                }
+                is_known || is_another
+            }
+        }
+    }
+
     fn entry(&self, number: u64) -> Result<Arc<Entry>, Failure> {
         let found = usize::try_from(number).ok().and_then(|number| self.entries.get(number));
         found.cloned().ok_or_else(|| Failure::Malformed(format!("there is no entry {number}")))
@@ -698,5 +741,46 @@ mod tests {
             assert!(matches!(done, Err(Failure::Malformed(_))), "{entry:?}");
         }
         assert!(fs::read_dir(folder.path()).unwrap().next().is_none());
+    }
+
+    /// Whether entries of these paths are taken where the folder `asked`, and so many without a name, were asked for.
+    fn are_taken(paths: &[&str], unnamed: usize) -> bool {
+        let folder = Folder::new();
+        let target = Target::new(Layout { base: folder.path().into(), name: None }, false).unwrap();
+        let target = target.trees(["asked".into()].into(), unnamed);
+        let listed: Vec<_> = paths.iter().map(|path| file(path, 1)).collect();
+        target.hear(&entries(0, listed.iter()), &Kept::default()).is_ok()
+    }
+
+    #[test]
+    fn of_a_copy_of_folders_nothing_is_taken_that_lies_beside_them() {
+        assert!(are_taken(&["asked", "asked/in", "asked/.in"], 0));
+        for other in [".profile", "asked2", "other/asked"] {
+            assert!(!are_taken(&["asked", other], 0), "{other}");
+        }
+    }
+
+    #[test]
+    fn so_many_folders_may_have_names_that_the_source_alone_knows_but_none_a_hidden_one() {
+        assert!(are_taken(&["home/a", "home/.b", "asked"], 1));
+        assert!(!are_taken(&["home", "other"], 1));
+        assert!(are_taken(&["home", "other"], 2));
+        assert!(!are_taken(&[".ssh/authorized_keys"], 1));
+    }
+
+    #[test]
+    fn a_length_that_no_file_has_does_not_fill_the_memory() {
+        let (folder, peer) = (Folder::new(), Kept::default());
+        let target = Target::new(Layout { base: folder.path().to_owned(), name: None }, false).unwrap();
+        fs::write(folder.path().join(PART), vec![1; RANGE]).unwrap();
+        target.hear(&entries(0, [&file("file", 1 << 62)].into_iter()), &peer).unwrap();
+        target.hear(&listed(1, 1 << 62, &[]), &peer).unwrap();
+        target.consider(&peer);
+        fs::write(folder.path().join(PART), vec![2; RANGE]).unwrap();
+        let piece = Piece { file: 0, range: Range { offset: 0, length: 1 }, digest: digest(&[3]) };
+        let (before, behind) = around_chunk(&[piece], 1, &[]);
+        target.hear(&[before, vec![3], behind].concat(), &peer).unwrap();
+        let told = locked(&peer.0).pop().unwrap();
+        assert!(matches!(&told, ToSource::Failed(0, why) if why.contains("changed meanwhile")), "{told:?}");
     }
 }

@@ -15,6 +15,7 @@ from copy_ends import Copied, copied
 from copy_messages import MOST_DATA_B, PART_SUFFIX, RANGE_B, FileMessage, read, written
 from waiting import LIMIT_S
 from xmml_sites.transfer.message_stream import ConnectionBroken, PeerFailed
+from xmml_sites.transfer.messages import Malformed
 from xmml_sites.transfer.progress import NoProgress, Report
 
 #: Copies to a disk that is too small, then again when it is larger.
@@ -69,6 +70,28 @@ def test_content_modes_times_and_links_are_the_same_afterwards(tree: Path, tmp_p
     assert content(tmp_path / "copy") == content(tree)
     assert result.sent_b == result.source.size_b == result.target.size_b
     assert result.source.files == 304
+
+
+def test_what_was_asked_for_comes_and_nothing_beside_it(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / ".profile").write_text("echo owned\n")
+    (tmp_path / "there").mkdir()
+    both = copied([tree, tmp_path / ".profile"], str(tmp_path / "there"), asked=[f"somewhere/{tree.name}/"])
+    assert isinstance(both.target, Malformed)
+    assert "nobody has asked for" in str(both.target)
+    assert not (tmp_path / "there/.profile").exists()
+    assert clean(copied([tree], str(tmp_path / "there"), asked=[f"somewhere/{tree.name}/"]))
+    assert content(tmp_path / "there" / tree.name) == content(tree)
+
+
+def test_a_folder_whose_name_the_host_alone_knows_comes_under_one_name_that_is_not_hidden(
+    tree: Path, tmp_path: Path
+) -> None:
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / "there").mkdir()
+    assert clean(copied([tree], str(tmp_path / "there"), asked=["."]))
+    assert isinstance(copied([tree, tree / "a"], str(tmp_path / "there"), asked=["~"]).target, Malformed)
+    assert isinstance(copied([tmp_path / ".ssh"], str(tmp_path / "there"), asked=["~/.."]).target, Malformed)
+    assert sorted(os.listdir(tmp_path / "there")) == [tree.name]
 
 
 def test_small_files_travel_together(tree: Path, tmp_path: Path) -> None:
