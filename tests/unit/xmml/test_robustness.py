@@ -68,3 +68,18 @@ def test_endless_values_are_refused_in_few_words(documents: Path, tmp_path: Path
         result = check(path)
     assert result.errors
     assert all(len(str(problem)) < 3000 for problem in result.problems)
+
+
+@pytest.mark.parametrize(("length", "told"), [(100, 5), (90_000, 1)])
+def test_code_is_compiled_as_long_as_that_is_bearable(tmp_path: Path, length: int, told: int) -> None:
+    code = f'<code language="python" part="Oi">={"#" * length}</code>'
+    submodels = "".join(
+        f'<submodel id="A{n}"><timescale delta="1 s" total="9 s"/><implementation>{code}</implementation></submodel>'
+        for n in range(5)
+    )
+    path = tmp_path / "model.xml"
+    path.write_text(
+        f'<model id="m" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml"><definitions>{submodels}'
+        '</definitions><topology><instance id="a" submodel="A0"/></topology></model>'
+    )
+    assert [problem.code for problem in check(path).errors].count("E26") == told
