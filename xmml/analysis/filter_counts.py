@@ -63,6 +63,10 @@ class FilterCounts:
 NO_FILTERS = FilterCounts()
 
 
+#: Messages are counted below this number, which is also the largest that the native code counts the output of filters
+#: for. What a filter of the user's own declares beyond it counts as this: numbers of many digits take for ever.
+COUNTABLE = 2**63
+
 #: What the dimension of a filter may be called if it is time, beside the ids of the time scales.
 TIME_NAMES = frozenset({"t", "time", "temporal"})
 
@@ -163,5 +167,5 @@ def _declared(applied: AppliedFilter, time_scales: Collection[str]) -> Callable[
     if factor == 1 or applied.definition.type == "converter":
         return _same
     if applied.definition.type == "interpolation":
-        return lambda count: count * factor
+        return lambda count: min(count * factor, COUNTABLE)
     return lambda count: count // factor

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from xmml.analysis.filter_counts import FilterCounts
+from xmml.analysis.filter_counts import COUNTABLE, FilterCounts
 
-#: Largest number of messages that the native code counts the output of filters for.
-_COUNTABLE = 2**63
 #: The filter `last` behind several others has to be followed run by run: up to so many.
 _MOST_RUNS = 1_000_000
 
@@ -20,7 +18,7 @@ def is_one_for_one(filters: FilterCounts) -> bool:
 
 def countable_outputs(filters: FilterCounts, sent: int, runs: int) -> int | None:
     """Return what comes out of filters, or `None` if that takes numbers too large, or too long, to count."""
-    if sent >= _COUNTABLE:
+    if sent >= COUNTABLE:
         return None
     number, last = sent, filters.stages[0]
     if filters.waits_for_end_of_run:
@@ -31,7 +29,7 @@ def countable_outputs(filters: FilterCounts, sent: int, runs: int) -> int | None
         number = FilterCounts((*before, ()), filters.is_exact, filters.per_run).outputs(sent, runs)
     for function in last:
         number = function(number)
-        if number >= _COUNTABLE:
+        if number >= COUNTABLE:
             return None
     return number
 

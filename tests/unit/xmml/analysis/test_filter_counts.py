@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from xmml.analysis.filter_counts import FilterCounts, filter_counts
+from xmml.analysis.filter_counts import COUNTABLE, FilterCounts, filter_counts
+from xmml.analysis.filter_numbers import countable_outputs
 from xmml.model import AppliedFilter, Filter
 
 COUNTING = ("sum", "mean", "drop", "repeat", "extrapolate", "lineartimeinterpolation", "chunk", "dechunk", "null")
@@ -82,3 +83,10 @@ def test_a_run_in_which_nothing_reached_last_lets_nothing_go() -> None:
 def test_last_alone_is_counted_at_once_however_many_runs_there_are() -> None:
     counts = filter_counts(applied("sum 2", "last", "repeat 3"), per_run=10**6)
     assert counts.outputs(10**15, 10**9) == 3 * 10**9
+
+
+def test_filters_that_declare_ever_more_messages_are_counted_at_once() -> None:
+    many = AppliedFilter(Filter("own", type="interpolation"), 1e300, {})
+    counts = filter_counts([many] * 3000)
+    assert counts.outputs(1) == COUNTABLE
+    assert countable_outputs(counts, 1, 1) is None
