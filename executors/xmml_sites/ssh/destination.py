@@ -12,9 +12,14 @@ from xmml.late_dataclass import dataclass
 #: Names another configuration than ~/.ssh/config, as `ssh -F` does.
 CONFIGURATION = "XMML_SSH_CONFIG"
 
+#: What no name of a user or host has: what means something to a shell, to which a configuration may hand both (`%h` in
+#: `ProxyCommand`), and, in a host, to `known_hosts` (`*`).
+_OF_SHELLS = r"\s@:/'\"`$;&<>|(){}"
+_OF_PATTERNS = r"\[\]*?!,#\\"
 _DESTINATION = re.compile(
-    r"(?:ssh://)?(?:(?P<user>[^@:/\s-][^@:/\s]*)@)?"
-    r"(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\s@:/\[\]-][^\s@:/\[\]]*))(?::(?P<port>\d+))?"
+    rf"(?:ssh://)?(?:(?P<user>[^{_OF_SHELLS}-][^{_OF_SHELLS}]*)@)?"
+    rf"(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^{_OF_SHELLS}{_OF_PATTERNS}-][^{_OF_SHELLS}{_OF_PATTERNS}]*))"
+    r"(?::(?P<port>\d+))?"
 )
 
 

@@ -26,7 +26,12 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
 _DEVICE = re.compile(r"[^\s/:]{1,15}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HOST_PORT = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:/@\[\]]+):(\d{1,5})")
-_DESTINATION = re.compile(r"(?:[^\s@:/]+@)?(?:\[[0-9A-Fa-f:.]+\]|[^\s:@/\[\]-][^\s:@/\[\]]*)(?::(\d{1,5}))?")
+#: As `xmml_sites.ssh.destination` reads it.
+_OF_SHELLS, _OF_PATTERNS = r"\s@:/'\"`$;&<>|(){}", r"\[\]*?!,#\\"
+_DESTINATION = re.compile(
+    rf"(?:[^{_OF_SHELLS}-][^{_OF_SHELLS}]*@)?"
+    rf"(?:\[[0-9A-Fa-f:.]+\]|[^{_OF_SHELLS}{_OF_PATTERNS}-][^{_OF_SHELLS}{_OF_PATTERNS}]*)(?::(\d{{1,5}}))?"
+)
 
 
 class FieldError(ValueError):
