@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import math
 import secrets
 from collections.abc import Mapping
 from itertools import combinations
@@ -16,6 +17,7 @@ from xmml_sites.check import link_program
 from xmml_sites.check.report import LinkReport, SiteReport, Verdict
 from xmml_sites.ssh import Transport, TransportError
 from xmml_sites.ssh.command_result import CommandResult
+from xmml_sites.ssh.failure import MOST_SHOWN
 from xmml_sites.ssh.remote_shell import path_word
 from xmml_sites.ssh.transport import RemoteProcess
 
@@ -50,8 +52,7 @@ async def _between(
             return LinkReport(between, Verdict.FAILED, str(error))
         if "bandwidth" in answer:
             text = f"{host}:{port} can be reached from {here.name}"
-            latency, bandwidth = answer["round_trip_s"] / 2, answer["bandwidth"]
-            return LinkReport(between, Verdict.OK, text, latency, bandwidth)
+            return LinkReport(between, Verdict.OK, text, answer["round_trip_s"] / 2, answer["bandwidth"])
         if "reached" in answer:
             text = f"{host}:{port} can be reached from {here.name}; it is in use, so nothing was measured"
             return LinkReport(between, Verdict.OK, text)
@@ -91,17 +92,18 @@ async def _measure(
     try:
         async with asyncio.timeout(30):
             told = json.loads(await anext(server.lines(), "{}"))
-        if "port" not in told:
-            if "error" not in told:
-                return {"unknown": f"{there.name}'s {there.python} did not do what it was asked"}
-            if told["error"] != TAKEN:
-                return {"error": f"{told['error']} at {there.name}"}
-            return await _asked(transports[here.name], here, word, f"reach {path_word(host)} {port}")
-        return await _asked(transports[here.name], here, word, f"dial {path_word(host)} {port}")
-    except (ValueError, TimeoutError):
-        return {"unknown": f"{there.name}'s {there.python} did not do what it was asked"}
+        match told:
+            case {"port": int()}:
+                return await _asked(transports[here.name], here, word, f"dial {path_word(host)} {port}")
+            case {"error": str(error)} if error == TAKEN:
+                return await _asked(transports[here.name], here, word, f"reach {path_word(host)} {port}")
+            case {"error": str(error)}:
+                return {"error": f"{error} at {there.name}"}
+    except (ValueError, RecursionError, TimeoutError):
+        pass  # as if it had said something else
     finally:
         await server.kill()
+    return {"unknown": f"{there.name}'s {there.python} did not do what it was asked"}
 
 
 def _text(word: str) -> str:
@@ -118,7 +120,22 @@ async def _started(transport: Transport, site: Site, word: str, what: str) -> Re
 async def _asked(transport: Transport, site: Site, word: str, what: str) -> dict[str, Any]:
     answer: CommandResult = await transport.run(f"{path_word(site.python)} -I - {what}", _text(word), timeout_s=60)
     try:
-        found: dict[str, Any] = json.loads(answer.stdout)
-    except ValueError:
-        return {"unknown": f"{site.name}'s {site.python} says {answer.said}"}
-    return found
+        found = json.loads(answer.stdout)
+    except (ValueError, RecursionError):
+        found = None
+    if not _can_be(found):
+        return {"unknown": f"{site.name}'s {site.python} says {answer.said[:MOST_SHOWN]}"}
+    told: dict[str, Any] = found
+    return told
+
+
+def _can_be(found: object) -> bool:
+    """Whether a site has told what our program tells: figures may be written into the file of sites."""
+    match found:
+        case {"round_trip_s": int() | float() as round_trip_s, "bandwidth": int() | float() as bandwidth}:
+            return 0 < round_trip_s < math.inf and 0 < bandwidth < math.inf
+        case {"bandwidth": _}:
+            return False
+        case {"reached": True} | {"error": str()}:
+            return True
+    return False

@@ -70,9 +70,15 @@ class FileCommand:
 
         Raises:
             TransportError: there is none.
+            Malformed: it is none.
         """
         await self._conversation.send(json.dumps(order).encode())
-        answer: dict[str, Any] = json.loads(await self._conversation.receive())
+        try:
+            answer = json.loads(await self._conversation.receive())
+        except (ValueError, RecursionError):
+            answer = None
+        if not isinstance(answer, dict):
+            raise Malformed("the answer to an order is no JSON object")
         return answer
 
     async def give(self, files: Sequence[Path], names: Sequence[str], size_b: int) -> Report:
