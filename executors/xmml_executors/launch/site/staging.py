@@ -12,6 +12,7 @@ import contextlib
 import glob
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pathspec import GitIgnoreSpec
+from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 from xmml_planner import Plan
 from xmml_planner.execution_plan import StagedFile
 from xmml_planner.planning import is_below
@@ -39,6 +41,13 @@ from xmml_executors.typed_json import check_type
 IGNORE_FILE = ".xmmlignore"
 #: The folder of staged files, in the work directory of a site.
 STORE = "staged"
+#: A pattern has not more `**`.
+MOST_FOLDERS_OF_ANY_DEPTH = 3
+#: Of the regular expression of a pattern: what stands for `*`, and with what follows up to the next `*` of a name. The
+#: first place where that fits is as good as any, since the next `*` stands for whatever comes before the rest.
+_STARS = re.compile(r"(?:\[\^/\]\*)+")
+_CLASS = r"(?!\[\^/\])\[\^?\]?(?:\\.|[^\]\\])*\]"
+_STARS_UP_TO_STARS = re.compile(rf"(\[\^/\]\*)((?:\\.|\[\^/\](?!\*)|{_CLASS}|[^/()\[\]\\|])+)(?=\[\^/\]\*)", re.DOTALL)
 #: The slowest rate at which files are waited for [bytes/s], and the time that they may take in any case [s].
 SLOWEST = 20_000
 LEAST_TIME_S = 600.0
@@ -125,9 +134,25 @@ def _ignored(folder: Path) -> GitIgnoreSpec:
 
 def _patterns(lines: Iterable[str], source: str) -> GitIgnoreSpec:
     try:
-        return GitIgnoreSpec.from_lines(lines)
+        # No other backend knows what keeps a pattern from being tried without end.
+        return GitIgnoreSpec([_pattern(line) for line in lines if line], backend="simple")
     except ValueError as error:
         raise SiteError(f"{source}: a pattern cannot be read: {error}") from None
+
+
+def _pattern(line: str) -> GitIgnoreSpecPattern:
+    """Return a pattern of `.gitignore`. It may come from anybody, so whether a name matches is known after a time that
+    does not grow with a power of the number of its `*`.
+
+    Raises:
+        ValueError: it is none, or has too many `**`.
+    """
+    pattern = GitIgnoreSpecPattern(line)
+    if line.split("/").count("**") > MOST_FOLDERS_OF_ANY_DEPTH:
+        raise ValueError(f"{line!r} has more than {MOST_FOLDERS_OF_ANY_DEPTH} **")
+    if pattern.regex is not None:
+        pattern.regex = re.compile(_STARS_UP_TO_STARS.sub(r"(?>\1?\2)", _STARS.sub("[^/]*", pattern.regex.pattern)))
+    return pattern
 
 
 def patterns_for(plan: Plan, sites: Collection[str]) -> tuple[Wanted, ...]:

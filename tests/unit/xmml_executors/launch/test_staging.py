@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bounds import bounded_time
 from copy_messages import RANGE_B
 from xmml_executors.launch.site.program import command_at
 from xmml_executors.launch.site.staging import Wanted, hash_files_in_thread, matching_files, stage
@@ -57,6 +58,46 @@ def data(tmp_path: Path) -> Path:
 def test_what_the_ignore_file_names_is_not_staged(data: Path) -> None:
     (data / ".xmmlignore").write_text("# films\n*.mp4\nraw/\n.xmmlignore\n")
     assert names_below(data, Wanted(".")) == ["flow.py", "data/big.nc", "data/small.nc"]
+
+
+@pytest.mark.parametrize("where", [".xmmlignore", "run:stage-exclude"])
+def test_a_pattern_with_many_stars_is_tried_at_once(tmp_path: Path, where: str) -> None:
+    pattern, long = "a*" * 30 + "b", "a" * 200
+    (tmp_path / long).touch()
+    (tmp_path / f"{long}b").touch()
+    if where == ".xmmlignore":
+        (tmp_path / where).write_text(f"{pattern}\n.xmmlignore\n")
+    exclude = (pattern,) if where == "run:stage-exclude" else ()
+    with bounded_time():
+        found = list(matching_files(tmp_path, [Wanted(".", exclude)]))
+    assert [each.name for each in found] == [long]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "named"),
+    [
+        ("a*b*c", ["abc", "a_b_c", "abcbc", "in/a-b-c"]),
+        ("a*[bc]*d", ["acd", "a-b-d"]),
+        ("*\\**\\[*", ["*[", "a*b[c"]),
+        ("*.tar.*", ["x.tar.gz", "x.tar.tar.gz"]),
+        ("in/*a*a/", ["in/aa/x", "in/_a_a/x"]),
+        ("**/a*b*/c", ["ab/c", "in/a-b-/c"]),
+        ("a?*b*c", ["axbc", "axxbxc"]),
+    ],
+)
+def test_names_match_patterns_as_git_has_it(tmp_path: Path, pattern: str, named: list[str]) -> None:
+    others = ["b", "in/ab", "ac", "x.tar", "aa", "in/a"]
+    for each in (*named, *others):
+        (tmp_path / each).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / each).touch()
+    found = {str(each.relative_to(tmp_path)) for each in matching_files(tmp_path, [Wanted(".", (pattern,))])}
+    assert found == set(others)
+
+
+def test_a_pattern_with_too_many_folders_of_any_depth_is_refused(data: Path) -> None:
+    (data / ".xmmlignore").write_text("**/a/" * 4 + "b\n")
+    with pytest.raises(SiteError, match=r"has more than 3 \*\*"):
+        list(matching_files(data, [Wanted(".")]))
 
 
 def test_what_no_instance_needs_is_not_staged(data: Path) -> None:
