@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import struct
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,12 +17,18 @@ ANSWER_WITHIN_S = 50.0
 
 
 def ask(folder: OpenFolder, question: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the answer of the run in a folder; `None` if it does not go on (or does so on another machine)."""
+    """Return the answer of the run in a folder; `None` if it does not go on (or does so on another machine).
+
+    Of a run that was killed the name of its socket is still there, and somebody else may have taken it.
+    """
     try:
         name = folder.read(DOOR).decode("ascii")
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(ANSWER_WITHIN_S)
             connection.connect(f"\0{name}")
+            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            if struct.unpack("3i", credentials)[1] != os.geteuid():
+                return None
             connection.sendall(json.dumps(question).encode() + b"\n")
             answer = b""
             while not answer.endswith(b"\n"):
