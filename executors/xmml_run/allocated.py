@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import socket
+import struct
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 JOB_VARIABLES = ("SLURM_JOB_ID", "PBS_JOBID")
 #: More cores than any model needs.
 PLENTY = 1 << 20
+#: Names that are tried where other users have taken those of a claim.
+MOST_NAMES = 16
 #: Held by this process for the allocations that it has claimed.
 _claims: list[socket.socket] = []
 
@@ -81,17 +85,40 @@ def job_of_this_process() -> str:
 
 
 def claimed(allocation: Allocation) -> bool:
-    """Claim an allocation for this process as long as it lives; return whether no other one has. Each would count on
-    all of its cores."""
+    """Claim an allocation for this process as long as it lives; return whether no other one of this user has. Each
+    would count on all of its cores."""
     name = f"\0xmml-allocation-{os.getuid()}-{allocation.name}"
-    claim = socket.socket(socket.AF_UNIX)
-    try:
-        claim.bind(name)
-    except OSError:
-        claim.close()
-        return False
-    _claims.append(claim)
+    for number in range(MOST_NAMES):
+        if (is_ours := _claim(f"{name}-{number}")) is not None:
+            return is_ours
+    return True  # somebody else has all of the names, which means nothing
+
+
+def _claim(name: str) -> bool | None:
+    """Take a name for this process; return whether it has it. `None`: another user has, as anybody may."""
+    with contextlib.ExitStack() as closing:
+        claim = closing.enter_context(socket.socket(socket.AF_UNIX))
+        try:
+            claim.bind(name)
+            claim.listen()
+        except OSError:
+            return False if _holder_of(name) == os.getuid() else None
+        _claims.append(claim)
+        closing.pop_all()
     return True
+
+
+def _holder_of(name: str) -> int | None:
+    """Return the user who listens under a name; `None`: nobody does."""
+    with socket.socket(socket.AF_UNIX) as asking:
+        try:
+            asking.setblocking(False)
+            asking.connect(name)
+            credentials = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        except OSError:
+            return None
+    user: int = struct.unpack("3i", credentials)[1]
+    return user
 
 
 def plan_in_allocation(model: Model, hosts: int | None, allocation: Allocation) -> tuple[Plan, tuple[str, ...]]:

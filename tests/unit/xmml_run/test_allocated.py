@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from argparse import Namespace
 
 import pytest
@@ -52,3 +54,28 @@ def test_an_allocation_can_be_claimed_once() -> None:
     allocation = Allocation("slurm", f"a job of the test in {os.getpid()}", (AllocatedNode("n1", 1),), "n1")
     assert claimed(allocation)
     assert not claimed(allocation)
+
+
+#: Takes names as another user, and listens under the first of them.
+IMPOSTOR = """import os, socket, sys
+os.setuid(54321)
+names = [socket.socket(socket.AF_UNIX) for _ in sys.argv[1:]]
+for each, name in zip(names, sys.argv[1:]):
+    each.bind("\\0" + name)
+names[0].listen()
+print("taken", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who can be another user: sudo make test")
+def test_no_other_user_can_claim_it() -> None:
+    allocation = Allocation("slurm", f"another job of the test in {os.getpid()}", (AllocatedNode("n1", 1),), "n1")
+    name = f"xmml-allocation-{os.getuid()}-{allocation.name}"
+    command = [sys.executable, "-c", IMPOSTOR, f"{name}-0", f"{name}-1", name]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as impostor:
+        assert impostor.stdout is not None
+        assert impostor.stdout.readline() == "taken\n"
+        assert claimed(allocation)
+        assert not claimed(allocation)
+        impostor.kill()
