@@ -16,7 +16,6 @@ import json
 import os
 import selectors
 import socket
-import struct
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
@@ -29,6 +28,7 @@ from xmml.late_dataclass import dataclass
 from xmml_executors.conduit_figures import ConduitFigures, merged
 from xmml_executors.instance_record import InstanceRecord, Lifecycle
 from xmml_executors.open_folder import OpenFolder
+from xmml_executors.peers import is_ours
 from xmml_executors.run_folder import DOOR
 
 #: How long instances may take to say how their conduits travel; whoever is late is left out.
@@ -129,8 +129,7 @@ class QueryServer:
             connection, _ = self._listener.accept()
         except OSError:
             return
-        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        if struct.unpack("3i", credentials)[1] not in (os.geteuid(), 0):
+        if not is_ours(connection):
             connection.close()
             return
         connection.setblocking(False)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
-import struct
 from collections.abc import Mapping
 from typing import Any
 
 from xmml_executors.open_folder import OpenFolder
+from xmml_executors.peers import is_ours
 from xmml_executors.run_folder import DOOR
 
 #: How long an answer may take; a change of methods takes the longest.
@@ -26,8 +25,7 @@ def ask(folder: OpenFolder, question: Mapping[str, Any]) -> dict[str, Any] | Non
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(ANSWER_WITHIN_S)
             connection.connect(f"\0{name}")
-            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-            if struct.unpack("3i", credentials)[1] != os.geteuid():
+            if not is_ours(connection):
                 return None
             connection.sendall(json.dumps(question).encode() + b"\n")
             answer = b""
