@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import os
-import pty
 import re
-import select
-import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,59 +13,7 @@ from faulty_models import RECEIVE, SEND, WAIT, Models
 from gates import awaits
 from needs import needs
 from processes import children, is_running
-from waiting import LIMIT_S
-
-
-class Terminal:
-    """A run on a pseudo-terminal, and what it has shown."""
-
-    def __init__(self, model: Path, *options: str) -> None:
-        self.folder = model.parent / "run"
-        self.pid, self.descriptor = pty.fork()
-        if self.pid == 0:
-            os.environ["TERM"] = "xterm"
-            os.execv(XMML_RUN, [XMML_RUN, str(model), "-o", str(self.folder), *options])
-        self.shown = ""
-
-    def expect(self, pattern: str) -> str:
-        """Wait until the terminal shows something, and return what was shown until then."""
-        deadline = time.monotonic() + LIMIT_S
-        while not re.search(pattern, self.shown):
-            assert time.monotonic() < deadline, self.shown
-            assert self.read(), f"{pattern} was not shown: {self.shown}"
-        return self.shown
-
-    def read(self) -> bool:
-        """Take what is shown within a moment; False at the end."""
-        ready, _, _ = select.select([self.descriptor], [], [], 1.0)
-        if not ready:
-            return True
-        try:
-            chunk = os.read(self.descriptor, 65536)
-        except OSError:
-            return False
-        self.shown += chunk.decode("utf-8", "replace")
-        return bool(chunk)
-
-    def type(self, text: str) -> None:
-        """Type on the keyboard."""
-        os.write(self.descriptor, text.encode())
-
-    def end(self) -> int:
-        """Wait for the end and return the exit status."""
-        deadline = time.monotonic() + LIMIT_S
-        while self.read():
-            assert time.monotonic() < deadline, self.shown
-        _, status = os.waitpid(self.pid, 0)
-        self.pid = 0
-        return os.waitstatus_to_exitcode(status)
-
-    def close(self) -> None:
-        """Leave nothing behind."""
-        if self.pid:
-            os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
-        os.close(self.descriptor)
+from terminals import Terminal
 
 
 @pytest.fixture
@@ -82,7 +26,7 @@ def terminals() -> Iterator[list[Terminal]]:
 
 
 def start(terminals: list[Terminal], model: Path, *options: str) -> Terminal:
-    terminals.append(Terminal(model, *options))
+    terminals.append(Terminal(XMML_RUN, str(model), "-o", str(model.parent / "run"), *options))
     return terminals[-1]
 
 
@@ -121,7 +65,7 @@ def test_an_instance_under_gdb_gets_the_terminal(models: Models, terminals: list
     terminal.expect(r"exited normally")
     terminal.type("quit\n")
     assert terminal.end() == 0
-    assert (terminal.folder / "instances/b/stdout").read_text() == "0.0\n1.0\n2.0\n"
+    assert (models.folder / "run/instances/b/stdout").read_text() == "0.0\n1.0\n2.0\n"
 
 
 @needs("gdb")

@@ -46,12 +46,6 @@ def test_a_reconnect_limit_that_is_no_time(models: Models, monkeypatch: pytest.M
     assert not (models.folder / "run").exists()
 
 
-def test_a_folder_that_is_taken(models: Models) -> None:
-    (models.folder / "run").mkdir()
-    (models.folder / "run/precious").write_text("")
-    models.run(models.write({"a": SEND, "b": RECEIVE})).check(2, "not empty", "-o")
-
-
 def test_debugging_an_instance_that_does_not_exist(models: Models) -> None:
     models.run(models.write({"a": SEND, "b": RECEIVE}), "--debug", "c").check(2, 'no instance "c"')
 

@@ -1,6 +1,7 @@
 """A site that somebody has broken into says what it likes; a run over it ends, with a word, and believes little.
 
-The lies are made from every member of every word that a site gateway or an agent can say.
+The lies are made from every member of every word that a site gateway or an agent can say, and from what it can call a
+result.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, get_args, get_type_hints
 
 import liar
 import pytest
+from measured import Record
 from needs import missing
 from several_sites import Sites
 from wan.soak import LONG
@@ -99,11 +101,13 @@ def chosen_lies() -> list[Any]:
     return lies if LONG else lies[:: len(lies) // SAMPLE]
 
 
-def test_whatever_a_site_says_is_a_word_or_an_error_that_names_the_site() -> None:
+def test_whatever_a_site_says_is_a_word_or_an_error_that_names_the_site(record_property: Record) -> None:
     refusals = [str(error) for lie in all_lies() if (error := refusal(lie)) is not None]
     assert len(refusals) > len(all_lies()) / 2
     assert all(text.startswith("alpha has reported what xmml-run does not understand: ") for text in refusals)
     assert max(map(len, refusals)) < 500
+    record_property("attempts", len(all_lies()))
+    record_property("refused", len(refusals))
 
 
 def refusal(lie: object) -> ProtocolError | None:
@@ -141,6 +145,64 @@ def test_a_run_ends_whatever_its_site_says(site: Sites, tmp_path: Path, lie: Any
     else:
         assert "alpha" in said or "answers" in said, said
     assert {path for path in contents(tmp_path) - before if not path.startswith(KNOWN)} == set()
+
+
+#: What is no result of the site's instance: files of the run here, of another instance, and outside of the run.
+NO_RESULTS = (
+    "plan.json",
+    "journal.jsonl",
+    ".seal",
+    "instances/asks/stdout",
+    "instances/answers/work/../../../../owned",
+    "/tmp/owned",
+)
+#: What a result may be in the copy, although the list has named it.
+NO_FILES = (
+    {"path": "instances/answers/../../../owned"},
+    {"kind": 1},
+    {"kind": 2, "link": "/etc/passwd"},
+    {"mode": 0o104755},
+    {"size": 1 << 63},
+)
+
+
+def check_refused(site: Sites, tmp_path: Path, lie: dict[str, Any]) -> str:
+    """Have a run end over a site that lies about results; check that nothing else is written, return what is said."""
+    (tmp_path / "lie.json").write_text(json.dumps(lie))
+    before = contents(tmp_path)
+    ended = site.end(site.launch(site.write_model(), asks="here", answers="alpha"))
+    said = ended.out + ended.err
+    assert "what the run has made at alpha has not all come back" in said, said
+    assert "Traceback" not in said, said
+    assert {path for path in contents(tmp_path) - before if not path.startswith(KNOWN)} == set()
+    assert (site.run_folder / "instances/asks/stdout").read_text() == "the last answer is 16.1\n"
+    assert json.loads((site.run_folder / "plan.json").read_text())["instances"]
+    assert not [path for path in site.run_folder.rglob("*") if path.is_symlink()]
+    return said
+
+
+@pytest.mark.parametrize("path", NO_RESULTS)
+def test_a_result_that_nobody_has_asked_for_is_refused(site: Sites, tmp_path: Path, path: str) -> None:
+    said = check_refused(site, tmp_path, {"listed": path})
+    assert f"site alpha lists a file that was not requested: {path}" in said
+
+
+@pytest.mark.parametrize("entry", NO_FILES, ids=lambda entry: json.dumps(entry))
+def test_a_result_that_is_something_else_in_the_copy_is_refused(
+    site: Sites, tmp_path: Path, entry: dict[str, Any]
+) -> None:
+    assert "the listing " in check_refused(site, tmp_path, {"entry": entry})
+
+
+def test_links_and_pipes_among_the_results_are_left_out(sites: Sites) -> None:
+    makes = (
+        "import os; os.path.lexists('link') or (os.symlink('/etc/passwd', 'link'), os.symlink('/dev/zero', 'device'), "
+        "os.mkfifo('pipe'), open('.seal', 'w').close())"
+    )
+    ended = sites.end(sites.launch(sites.write_model(answers=makes), asks="here", answers="alpha"))
+    ended.check(0, "the last answer is 16.1", "2 symbolic links among the results")
+    work = sites.run_folder / "instances/answers/work"
+    assert [path.name for path in work.iterdir()] == [".seal"]
 
 
 #: Below the folder of the test: the run, its model and the sites, which do as they like in their own homes.

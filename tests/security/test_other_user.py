@@ -1,10 +1,11 @@
-"""Another user of the host tries to read, change, stop or disturb a run; it goes on, and gives the same."""
+"""Another user of the host: they read, change, stop and disturb nothing of a run, and make none look alive."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -13,13 +14,14 @@ from typing import Any
 
 import other_user
 import pytest
-from disclosed import started_by
-from faulty_models import RECEIVE, WAIT, Models
+from commands import do
+from disclosed import mode_of, started_by
+from faulty_models import RECEIVE, SEND, WAIT, Ended, Models
 from gates import sends_half_until
+from listeners import abstract_sockets, ports
+from measured import Record
 from needs import needs_root
 from waiting import LIMIT_S
-
-pytestmark = needs_root
 
 NOBODY = 65534
 
@@ -40,17 +42,16 @@ def system_python() -> str:
     return python
 
 
+def as_another_user(*words: str, group: int = NOBODY) -> list[str]:
+    """Return the command that has somebody else carry out one."""
+    return ["setpriv", f"--reuid={NOBODY}", f"--regid={group}", "--clear-groups", *words]
+
+
 def attack(run: dict[str, Any]) -> tuple[subprocess.Popen[str], dict[str, Any]]:
     """Start the attack as another user; return it, whose connections stay, and what it has tried."""
-    identity = [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     script = Path(other_user.__file__).read_text()
-    attacker = subprocess.Popen(
-        ["setpriv", *identity, system_python(), "-c", script],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd="/",
-    )
+    words = as_another_user(system_python(), "-c", script)
+    attacker = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/")
     assert attacker.stdin is not None
     assert attacker.stdout is not None
     attacker.stdin.write(json.dumps(run) + "\n")
@@ -58,7 +59,8 @@ def attack(run: dict[str, Any]) -> tuple[subprocess.Popen[str], dict[str, Any]]:
     return attacker, json.loads(attacker.stdout.readline())
 
 
-def test_a_run_is_out_of_the_reach_of_other_users(place: Path) -> None:
+@needs_root
+def test_a_run_is_out_of_the_reach_of_other_users(place: Path, record_property: Record) -> None:
     models = Models(place)
     gate = place / "gate"
     model = models.write({"a": sends_half_until(gate, 5), "b": RECEIVE}, steps=10)
@@ -85,6 +87,9 @@ def test_a_run_is_out_of_the_reach_of_other_users(place: Path) -> None:
     finally:
         attacker.communicate(timeout=LIMIT_S)
     assert ended.status == 0, ended.err
+    record_property("attempts", len(tried["attempts"]))
+    record_property("refused", len(tried["attempts"]))
+    record_property("connections", tried["connections"])
     received = json.loads((folder / "events.jsonl").read_text().splitlines()[-1])["instances"]["b"]["messages_received"]
     assert received == 10
 
@@ -109,8 +114,7 @@ def test_a_user_who_may_exchange_a_folder_above_a_run_gets_nothing_written_or_re
     going = models.start(models.write({"a": WAIT, "b": WAIT}), folder=above / "project/run")
     going.wait_for_event("started", 2)
     script = ["-c", EXCHANGE, str(above), str(precious)]
-    identity = [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-    subprocess.run(["setpriv", *identity, system_python(), *script], check=True, cwd="/")
+    subprocess.run(as_another_user(system_python(), *script), check=True, cwd="/")
     planted = sorted((above / "project/run").rglob("*"))
     ended = going.end()
     ended.check(5, "project/run was exchanged for something else while the run went on")
@@ -119,21 +123,92 @@ def test_a_user_who_may_exchange_a_folder_above_a_run_gets_nothing_written_or_re
     assert (above / "moved/run/report.html").exists()
 
 
-def sockets_of(processes: dict[int, str]) -> set[str]:
-    """Return the inodes of the sockets of processes."""
-    links = [os.readlink(entry) for number in processes for entry in Path(f"/proc/{number}/fd").iterdir()]
-    return {link.removeprefix("socket:[").rstrip("]") for link in links}
+def begun_in(place: Path, folder: Path) -> Ended:
+    """Have a run begin in a folder, and end."""
+    models = Models(place)
+    return models.start(models.write({"a": SEND, "b": RECEIVE}), folder=folder).end()
 
 
-def abstract_sockets(processes: dict[int, str]) -> list[str]:
-    """Return the names of the abstract sockets at which processes listen."""
-    rows = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:]]
-    own = sockets_of(processes)
-    return sorted({row[7].removeprefix("@") for row in rows if len(row) > 7 and row[6] in own and row[7][0] == "@"})
+def test_a_run_does_not_begin_where_everybody_can_exchange_its_folder(place: Path) -> None:
+    place.chmod(0o777)
+    begun_in(place, place / "run").check(2, "everybody can put another folder in the place of", "name another with -o")
+    assert not (place / "run").exists()
 
 
-def ports(processes: dict[int, str]) -> list[int]:
-    """Return the ports of the loopback interface at which processes listen."""
-    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    own = sockets_of(processes)
-    return sorted({int(row[1].partition(":")[2], 16) for row in rows if row[3] == "0A" and row[9] in own})
+@needs_root
+def test_a_run_does_not_begin_in_a_folder_of_another_user(place: Path) -> None:
+    (place / "run").mkdir()
+    os.chown(place / "run", NOBODY, NOBODY)
+    begun_in(place, place / "run").check(2, "belongs to nobody", "name another with -o")
+    assert list((place / "run").iterdir()) == []
+
+
+def test_a_run_does_not_begin_in_a_folder_in_which_something_lies(place: Path) -> None:
+    (place / "run").mkdir()
+    (place / "run/plan.json").write_text("of somebody")
+    begun_in(place, place / "run").check(2, "not empty", "name another with -o")
+    assert (place / "run/plan.json").read_text() == "of somebody"
+
+
+@pytest.mark.parametrize(("options", "mode"), [((), 0o700), (("--shared",), 0o750)], ids=["alone", "shared"])
+def test_what_a_run_makes_is_its_owners(place: Path, options: tuple[str, ...], mode: int) -> None:
+    models = Models(place)
+    before = os.umask(0)
+    try:
+        going = models.start(models.write({"a": WAIT, "b": WAIT}), *options)
+    finally:
+        os.umask(before)
+    going.wait_for_event("started", 2)
+    secrets = {name: mode_of(going.folder / name) for name in (".secret", ".lock", ".seal", ".questions")}
+    assert secrets == dict.fromkeys(secrets, 0o600)
+    assert mode_of(going.folder) == mode
+    assert mode_of(Path(os.environ["XDG_STATE_HOME"]) / "xmml/run.key") == 0o600
+    going.process.terminate()
+    going.end()
+
+
+#: Locks the file of a run as its `xmml-run` does, or answers in its place.
+LOCKS = """import fcntl, sys, time
+fcntl.flock(open(sys.argv[1]), fcntl.LOCK_EX)
+print("locked", flush=True)
+time.sleep(600)
+"""
+ANSWERS = r"""import socket, sys
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(f"\0{sys.argv[1]}")
+listener.listen()
+print("listening", flush=True)
+while True:
+    connection, _ = listener.accept()
+    connection.sendall(b'{"instances": {}, "conduits": [], "stopping": true}\n')
+"""
+
+
+@needs_root
+def test_nobody_else_makes_a_lost_run_look_alive(place: Path) -> None:
+    """Not somebody either who may read its folder (`--shared`), and knows the name of the socket from before."""
+    models = Models(place)
+    going = models.start(models.write({"a": WAIT, "b": WAIT}), "--shared")
+    processes = [*going.pids(), going.supervisor()]
+    name = (going.folder / ".questions").read_text()
+    going.process.send_signal(signal.SIGSTOP)
+    for process in (*processes, going.process.pid):  # as when the machine loses its power
+        os.kill(process, signal.SIGKILL)
+    going.end()
+    assert (going.folder / ".questions").exists()
+    os.chown(going.folder, -1, NOBODY)
+    python = system_python()
+    locked = subprocess.run(
+        as_another_user(python, "-c", LOCKS, str(going.folder / ".lock")), capture_output=True, text=True, cwd="/"
+    )
+    assert "Permission denied" in locked.stderr
+    words = as_another_user(python, "-c", ANSWERS, name)
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd="/") as answering:
+        assert answering.stdout is not None
+        assert answering.stdout.readline() == "listening\n"
+        try:
+            assert do("xmml", "status", going.folder).stdout.startswith("run: lost\n")
+            ended = do("xmml", "cancel", going.folder, timeout=LIMIT_S)
+            assert (ended.returncode, "ended; its folder here stays" in ended.stdout) == (0, True), ended
+        finally:
+            answering.kill()

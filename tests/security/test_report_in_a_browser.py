@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import http.server
 import subprocess
-import threading
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import pytest
 from faulty_models import RECEIVE, Models
 from lxml import html
 from needs import needs
+from somebody import Somebody
 from waiting import LIMIT_S
 
 pytestmark = needs("chromium")
@@ -37,38 +33,6 @@ with xmml.Instance() as me:
     while me.reuse():
         raise RuntimeError(text)
 """
-
-
-class Somebody(http.server.ThreadingHTTPServer):
-    """Who would hear if the browser asked; a connection without a request asks nothing."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Answer)
-        self.asked: list[str] = []
-        self.address = f"http://127.0.0.1:{self.server_port}"
-
-
-class Answer(http.server.BaseHTTPRequestHandler):
-    """Notes what is asked for, and has nothing."""
-
-    server: Somebody
-
-    def do_GET(self) -> None:
-        self.server.asked.append(self.path)
-        self.send_error(404)
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture
-def somebody() -> Iterator[Somebody]:
-    with Somebody() as hearing:
-        serving = threading.Thread(target=hearing.serve_forever, kwargs={"poll_interval": 0.05})
-        serving.start()
-        yield hearing
-        hearing.shutdown()
-        serving.join()
 
 
 def opened(page: Path, profile: Path) -> html.HtmlElement:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
+
+#: The fixture `record_property`.
+Record = Callable[[str, object], None]
 
 #: Properties with a column of their own, where a test has them.
 COLUMNS = ("messages", "faults", "recovery_s")

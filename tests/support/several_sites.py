@@ -8,12 +8,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import fake_pbs
+import pytest
 from commands import BIN
 from scripts import write_python
 from sshd import Sshd
@@ -243,3 +244,11 @@ class Sites:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+@pytest.fixture
+def sites(tmp_path: Path) -> Iterator[Sites]:
+    """Two sites that are reached by ssh, and this machine; at the end nothing may be left at any of them."""
+    with Sites(tmp_path) as made:
+        yield made
+        assert made.left_behind() == []

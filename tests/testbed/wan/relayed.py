@@ -18,7 +18,7 @@ from typing import Any
 
 from ends.messages import ALL_LARGE, Progress
 from exchanged import MessagesWrong, require
-from timers import Record
+from measured import Record
 from waiting import LIMIT_S, wait_until
 from wan import Machine, MachineProcess, PlacedSite, Site, Wan
 from xmml_native import Coordinator, mto

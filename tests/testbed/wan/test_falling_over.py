@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from measured import Record
 from relayed import PORT, Chain, RelayAt, memory_bounded, standing
-from timers import RETURN_S, Record
+from timers import RETURN_S
 from wan import Site, Wan, why_not
 from wan.soak import LONG, long_form
 

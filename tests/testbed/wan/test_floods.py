@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from measured import Record
 from relayed import PORT, RelayAt
-from timers import Record
 from waiting import LIMIT_S, wait_until
 from wan import MachineProcess, Site, Wan, why_not
 from wan.soak import LONG

@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 from counted import Counted, Figures, counted
-from timers import CONNECT_LIMIT_S, STREAM_SILENCE_S, Record, check_soon
+from measured import Record
+from timers import CONNECT_LIMIT_S, STREAM_SILENCE_S, check_soon
 from waiting import LIMIT_S, wait_until
 from wan import Direction, Link, MachineProcess, Site, Wan, why_not
 from wan.soak import LONG, long_form

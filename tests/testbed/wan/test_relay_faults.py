@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from ends.messages import LARGE_WORDS
+from measured import Record
 from relayed import (
     CAPACITY,
     HOME,
@@ -29,7 +30,7 @@ from relayed import (
     shell,
     standing,
 )
-from timers import CONNECT_LIMIT_S, Record, check_soon
+from timers import CONNECT_LIMIT_S, check_soon
 from waiting import wait_until
 from wan import Link, Wan, why_not
 from wan.soak import LONG, long_form

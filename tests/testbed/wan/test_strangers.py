@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from measured import Record
 from relayed import HOME, PORT, RUN, SITES, Chain, RelayAt, memory_bounded, standing, strangers
-from timers import Record
 from waiting import LIMIT_S, wait_until
 from wan import Machine, PlacedSite, Site, Wan, why_not
 from wan.soak import LONG

@@ -6,11 +6,8 @@ busy machine adds.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from measured import Record
 from wan.soak import LONG
-
-Record = Callable[[str, object], None]
 
 #: A TCP stream that is silent for so long is closed (`silence` in native/path/src/settings.rs).
 STREAM_SILENCE_S = 10.0

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import os
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -77,25 +76,6 @@ def test_a_site_from_which_nothing_comes_is_waited_for_no_longer_and_what_came_o
     with pytest.raises(TimeoutError):
         fetched(there, monkeypatch, 1.1 * SILENT_S)
     assert [part.exists() for part in parts] == [False, True], "the other one may be coming from another site"
-
-
-@pytest.mark.parametrize("path", ["journal.jsonl", "instances/b/stdout", "instances/a/../../plan.json", "/etc/passwd"])
-def test_a_file_that_a_site_lists_without_a_request_is_refused(
-    there: Any, path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Lying:
-        async def order(self, order: object) -> dict[str, Any]:
-            return {"found": [path], "bytes": 0, "too_large": [], "not_there": [], "links": 0, "first_links": []}
-
-    @contextlib.asynccontextmanager
-    async def lying(*arguments: object, **settings: object) -> AsyncIterator[Lying]:
-        yield Lying()
-
-    monkeypatch.setattr(teardown, "site_files", lying)
-    site, *others = there
-    site.transport = site.site_command = None
-    with pytest.raises(SiteError, match="that was not requested"):
-        asyncio.run(teardown.fetch_results(site, *others))
 
 
 PIECE_B = 2**18
