@@ -469,7 +469,7 @@ def plan_from_text(text: str) -> Plan:
     """Return the plan that a `plan.json` holds.
 
     Raises:
-        PlanFormatError: it is not JSON, of another version, or lacks a field.
+        PlanFormatError: it is not JSON, of another version, lacks a field, or leads out of the folder of a run.
     """
     with no_collection():
         try:
@@ -483,5 +483,20 @@ def plan_from_text(text: str) -> Plan:
             )
         made = read(Plan, plain, "plan")
         del plain
+    _check_paths(made)
     vars(made)["text"] = text
     return made
+
+
+def _check_paths(plan: Plan) -> None:
+    """Check that what names files and folders of a run stays below its folder.
+
+    Raises:
+        PlanFormatError: it leads elsewhere.
+    """
+    paths = [*(site.name for site in plan.sites), *(job.name for job in plan.jobs)]
+    for instance in plan.instances:
+        paths += (instance.name, instance.folder, instance.process or "", *instance.stage_out)
+    for path in paths:
+        if path.startswith("/") or (".." in path and ".." in path.split("/")):
+            raise PlanFormatError(f"the plan names {path!a}, which leads out of the folder of a run")

@@ -3,6 +3,7 @@ and waits for nothing; who runs it writes and sends nothing from, or to, elsewhe
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -108,6 +109,18 @@ def test_results_elsewhere_are_refused(folder: Path) -> None:
         assert ended.returncode == 1
         assert "run:stage-out" in ended.stderr
         assert not (folder / "run").exists()
+
+
+def test_a_plan_that_leads_out_of_the_folder_of_its_run_is_refused(folder: Path) -> None:
+    do("xmml", "plan", "-o", folder / "plan.json", written(folder))
+    plan = json.loads((folder / "plan.json").read_text())
+    (instance,) = plan["instances"]
+    for lie in ({"folder": "../../owned"}, {"name": "../../owned"}, {"stage_out": ["../../../../secret"]}):
+        (folder / "lie.json").write_text(json.dumps({**plan, "instances": [{**instance, **lie}]}))
+        ended = do("xmml-run", "-o", folder / "runs/run", folder / "lie.json")
+        assert ended.returncode != 0
+        assert "which leads out of the folder of a run" in ended.stderr
+        assert not (folder / "runs").exists()
 
 
 def test_a_link_in_the_folder_of_the_model_sends_no_file_from_elsewhere_to_a_site(sites: Sites) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -14,8 +13,6 @@ from xmml_executors.run_seal import LARGEST_PLAN_BYTES, SEAL
 from xmml_run.run_command import run_model
 from xmml_run.xmml_command import xmml_command
 
-NOT_OURS = "is a copy, or was not made by a run of yours: its seal does not fit"
-
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Path:
@@ -23,10 +20,6 @@ def foreign(tmp_path: Path) -> Path:
     made = tmp_path / "made"
     made.mkdir()
     write_run(made, {"what": "joined", "host": "here"})
-    launch = {"time": 1, "what": "launch", "run": "r-1", "pid": 1, "started": "1"}
-    prepare = {"time": 2, "what": "prepare", "site": "alpha", "folder": str(tmp_path / "precious")}
-    (made / "journal.jsonl").write_text(f"{json.dumps(launch)}\n{json.dumps(prepare)}\n")
-    (tmp_path / "precious").mkdir()
     return Path(shutil.copytree(made, tmp_path / "foreign"))
 
 
