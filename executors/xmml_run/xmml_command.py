@@ -13,7 +13,6 @@ from xmml_executors.outcome import ExitStatus
 import xmml
 from xmml_run.commands import COMMANDS
 from xmml_run.errors import NotARun
-from xmml_run.terminal_text import shown
 
 
 def xmml_command(arguments: Sequence[str]) -> int:
@@ -22,7 +21,7 @@ def xmml_command(arguments: Sequence[str]) -> int:
     try:
         return int(_module(options.command).run(options))
     except NotARun as error:
-        print(f"xmml {options.command}: {shown(str(error))}", file=sys.stderr)
+        print(f"xmml {options.command}: {error}", file=sys.stderr)
         return ExitStatus.USAGE
 
 
