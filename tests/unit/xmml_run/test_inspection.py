@@ -54,36 +54,6 @@ def kill(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-#: Answers, under a name that the system gives it, as a run that goes on and ends.
-IMPOSTOR = """import json, os, socket
-os.setuid({user})
-with socket.socket(socket.AF_UNIX) as door:
-    door.bind("")
-    door.listen()
-    print(door.getsockname()[1:].decode(), flush=True)
-    while True:
-        asker, _ = door.accept()
-        asker.recv(65536)
-        asker.sendall(json.dumps({{"stopping": True, "instances": {{}}, "conduits": []}}).encode() + b"\\n")
-        asker.close()
-"""
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, who can be another user: sudo make test")
-@pytest.mark.parametrize(("user", "state"), [(0, "running"), (54321, "lost")])
-def test_nobody_else_answers_in_the_place_of_a_run_that_was_killed(tmp_path: Path, user: int, state: str) -> None:
-    write_run(tmp_path, {"what": "joined", "host": "here"})
-    with subprocess.Popen(
-        [sys.executable, "-c", IMPOSTOR.format(user=user)], stdout=subprocess.PIPE, text=True
-    ) as impostor:
-        assert impostor.stdout is not None
-        (tmp_path / ".questions").write_text(impostor.stdout.readline().strip())
-        try:
-            assert read_run(tmp_path).state == state
-        finally:
-            impostor.kill()
-
-
 def test_a_run_that_goes_on_shows_the_latest_progress(tmp_path: Path) -> None:
     progress = {"messages_sent": 3, "messages_received": 0, "bytes_sent": 24, "bytes_received": 0}
     write_run(tmp_path, {"what": "joined", "host": "here"}, {"what": "progress", **progress})

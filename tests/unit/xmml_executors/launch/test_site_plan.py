@@ -144,7 +144,9 @@ def test_a_relay_that_takes_links_in_clear_takes_them_from_those_of_the_plan_onl
     plan = plan_of(path("laptop", "alpha", encrypt=False))
     clear_from = relay_links(plan, "laptop").clear_from
     log = tmp_path / "here.log"
-    here = LocalRelay(f"t{os.getpid()}-h", RUN, KEY, log, is_open=False, clear_from=clear_from)
+    here = LocalRelay(
+        f"t{os.getpid()}-h", RUN, KEY, OpenFolder(tmp_path), log.name, is_open=False, clear_from=clear_from
+    )
     stranger: subprocess.Popen[bytes] | None = None
 
     async def all_of_it() -> None:
