@@ -100,6 +100,15 @@ pub fn listen(address: &str) -> io::Result<Box<dyn Listener>> {
     Unix.listen(Some(address), &nobody())
 }
 
+/// Who keeps this control socket from its owner, if nobody of this user listens at it: any user may take any name.
+pub fn held_by_others(address: &str) -> Option<String> {
+    match Unix.connect(address, &nobody(), TrafficKind::default()) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Some(error.to_string()),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Some("nobody listens at it".to_owned()),
+        _ => None,
+    }
+}
+
 /// Asks the relay at this socket for something, and waits for the answer.
 ///
 /// # Errors

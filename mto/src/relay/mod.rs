@@ -43,7 +43,7 @@ use xmml_wire::resolver::LookUp;
 use xmml_wire::wakeup::{EventFd, Ready};
 
 use crate::config::{Config, RunConfig};
-use crate::control_protocol::{Answer, Request};
+use crate::control_protocol::{self, Answer, Request};
 use crate::encryption::Encryption;
 use crate::link_frame::{self, LinkFrame, LinkMessage};
 use crate::log::{Level, Log};
@@ -125,19 +125,29 @@ impl Relay {
             let listening = self.listen_for_scrapers(address);
             listening.map_err(|error| format!("cannot tell figures at {address}: {error}"))?;
         }
-        let control = config.control();
-        self.listen_for_owner(&control).map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => {
-                format!(
-                    "a relay of {} is running already (its socket {control} is taken); end it with mto stop --site {}",
-                    config.site, config.site
-                )
-            }
-            _ => format!("cannot listen on {control}: {error}"),
-        })?;
+        self.listen_for_owner_of(config)?;
         self.encrypt(config.encryption(None).map_err(|problem| problem.to_string())?);
         self.link_to_all(reload::targets(config));
         self.take_over_runs(&config.runs)
+    }
+
+    /// Listens at the control socket; where somebody else has taken its name, the relay goes on without one.
+    fn listen_for_owner_of(&mut self, config: &Config) -> Result<(), String> {
+        let control = config.control();
+        let Err(error) = self.listen_for_owner(&control) else { return Ok(()) };
+        if error.kind() != io::ErrorKind::AddrInUse {
+            return Err(format!("cannot listen on {control}: {error}"));
+        }
+        let Some(who) = control_protocol::held_by_others(&control) else {
+            return Err(format!(
+                "a relay of {} is running already (its socket {control} is taken); end it with mto stop --site {}",
+                config.site, config.site
+            ));
+        };
+        let facts =
+            [("socket", &*control), ("why", &*who), ("then", "mto status and the like do not reach this relay")];
+        self.log.event(Level::Warning, "the control socket is taken by somebody else", &facts);
+        Ok(())
     }
 
     /// Listens at `address` (`HOST:PORT`, port 0: any free one), at each that the host has; returns the first.

@@ -53,6 +53,23 @@ fn the_owner_asks_and_ends_a_relay_by_its_site() {
 }
 
 #[test]
+fn a_relay_whose_control_socket_somebody_else_has_taken_goes_on_without_one() {
+    let site = unique("taken");
+    // As any user can: the name is theirs who bind it first.
+    let name = format!("\0xmml-mto-{}-{site}", std::fs::metadata("/proc/self").unwrap().uid());
+    let taken = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
+    taken.bind(&socket2::SockAddr::unix(name).unwrap()).unwrap();
+    let folder = Folder::new("taken");
+    let log = folder.0.join("log");
+    let mut relay = Held::start(mto().args(["--site", &site, "--stdin", "--log"]).arg(&log));
+    let add = json!({"command": "add-run", "run": "canal", "relay_key": KEY});
+    assert_eq!(relay.ask(&add), json!({"ok": true, "changed": true}));
+    assert_eq!(relay.control(), "");
+    let told = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(told.matches("the control socket is taken by somebody else").count(), 1, "{told}");
+}
+
+#[test]
 fn a_configuration_is_checked_and_taken_over_again_on_request() {
     let folder = Folder::new("config");
     folder.write("one.key", KEY);
