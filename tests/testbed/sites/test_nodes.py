@@ -6,7 +6,7 @@ import json
 import re
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -288,18 +288,35 @@ def test_a_job_that_waits_for_nodes_that_do_not_work_says_so_and_goes_on_when_th
 
 
 SET_UP = [text for text in printed.blocks("sites.md", "toml") if "setup = " in text and "[site." not in text]
+#: What gives shells the command `module`. Debian's packages of the two exclude each other: Lmod's can only be unpacked
+#: beside the other one.
+MODULE_SYSTEMS = {"Environment Modules": "/usr/share/modules/init/bash", "Lmod": "/usr/share/lmod/lmod/init/bash"}
+
+
+@pytest.fixture(params=MODULE_SYSTEMS)
+def module_system(request: pytest.FixtureRequest, bed: Bed) -> Iterator[str]:
+    """The file of a module system, which login shells of `alpha` read."""
+    file = MODULE_SYSTEMS[request.param]
+    if not Path(file).exists():
+        pytest.skip(f"needs {request.param}, which has {file}")
+    profile = bed.site("alpha").home() / ".bash_profile"
+    before = profile.read_text()
+    profile.write_text(f". {file} && module use /opt/modules\n")
+    yield file
+    profile.write_text(before)
 
 
 @pytest.mark.parametrize("lines", SET_UP)
 def test_a_program_has_the_modules_the_set_up_and_the_variables_of_its_site(
-    bed: Bed, tmp_path: Path, lines: str
+    bed: Bed, tmp_path: Path, module_system: str, lines: str
 ) -> None:
     model = write_ring(tmp_path / "ring", {"a": "", "b": ""})
     program = model.parent / "plain.py"
-    told = "import os; print('found', *map(os.environ.get, ('OPENMPI_LOADED', 'DATA', 'SOLVER')))\n"
+    told = "import os; print('found', *map(os.environ.get, ('OPENMPI_LOADED', 'DATA', 'SOLVER', 'MODULESHOME')))\n"
     program.write_text(told + program.read_text())
+    lines = lines.replace(MODULE_SYSTEMS["Environment Modules"], module_system)
     sites = bed.sites_toml("alpha").replace('scheduler = "slurm"', f'scheduler = "slurm"\n{lines}')
     launch(bed, model, places={"a": "alpha", "b": "alpha"}, sites=sites)
     found = (tmp_path / "run/instances/a/stdout").read_text()
-    assert re.search(r"^found \S+ /home/alice/data cg$", found, re.MULTILINE), found
-    assert "found None" not in found
+    home = Path(module_system).parents[1]
+    assert re.search(rf"^found alpha /home/alice/data cg {home}$", found, re.MULTILINE), found
