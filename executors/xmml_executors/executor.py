@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -137,6 +138,10 @@ Report = protocol.SupervisorReport | SiteReport
 LastReport = SiteNotice | ResultsLeft | SiteProgress
 
 
+#: What Apptainer's `--bind` does not take for a part of a path.
+_MEANS_SOMETHING = re.compile(r'[,:"\\\n]|\s$')
+
+
 def in_image(command: Sequence[str], instance: PlannedInstance, run_folder: str, model_folder: str) -> list[str]:
     """Return a command that starts a program in an image with what the program sees there of the files outside: the
     folders of the run and of the model, at the same paths. It works in the same folder as any other program. A command
@@ -144,8 +149,17 @@ def in_image(command: Sequence[str], instance: PlannedInstance, run_folder: str,
     if instance.image is None:
         return list(command)
     at = command.index(instance.image)
-    sees = ["--bind", run_folder, "--bind", model_folder, "--pwd", f"{run_folder}/{instance.folder}/{WORK}"]
+    sees = [*_seen(run_folder), *_seen(model_folder), "--pwd", f"{run_folder}/{instance.folder}/{WORK}"]
     return [*command[:at], *sees, *command[at:]]
+
+
+def _seen(folder: str) -> list[str]:
+    """Return the options that show a folder in an image, at the same path."""
+    if not _MEANS_SOMETHING.search(folder):
+        return ["--bind", folder]
+    # Singularity older than 3.9 has no --mount, which takes a line of comma-separated values, and so any name.
+    quoted = folder.replace('"', '""')
+    return ["--mount", f'type=bind,"source={quoted}","destination={quoted}"']
 
 
 class Executor(Protocol):

@@ -125,7 +125,8 @@ def _in_image(definition: Definition, implementation: Implementation, folder: st
         words = (interpreter.path or interpreter.name or "", *shlex.split(interpreter.flags or ""))
     elif (implementation.language or "").lower().startswith("python"):
         words = (PYTHON_IN_IMAGES,)
-    start = container_command(how or CONTAINER_PROGRAMS[0], image, has_gpus=bool(implementation.run.gpus))
+    program, *arguments = container_command(how or CONTAINER_PROGRAMS[0], image, has_gpus=bool(implementation.run.gpus))
+    start = (tools.find(program) or program, *arguments)
     return Program(
         (*start, *words, path),
         file=file,

@@ -144,14 +144,16 @@ def _room(chosen: int, on_the_way: float, size: float | None) -> int:
 def tools_of(site: Site) -> Tools:
     """Return what programs are started with at a site."""
 
+    find = TOOLS_HERE.find if site.is_here else lambda name: name
+
     def launcher(ranks: int) -> tuple[str, ...] | None:
         if site.is_here and not site.has_queue and site.mpi == "mpirun":
             return TOOLS_HERE.launcher(ranks)
         if "{ranks}" in site.mpi:
-            return tuple(shlex.split(site.mpi.replace("{ranks}", str(ranks))))
-        return (site.mpi, "-n", str(ranks))
+            program, *arguments = shlex.split(site.mpi.replace("{ranks}", str(ranks)))
+            return (find(program) or program, *arguments)
+        return (find(site.mpi) or site.mpi, "-n", str(ranks))
 
-    find = TOOLS_HERE.find if site.is_here else lambda name: name
     return Tools(site.python, find, launcher, site.container, is_elsewhere=not site.is_here)
 
 

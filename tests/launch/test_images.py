@@ -44,7 +44,7 @@ def test_a_check_of_sites_says_what_starts_programs_in_images(sites: Sites) -> N
     give_container_program(sites)
     sites.more["beta"] += 'container = "/no/such/apptainer"\n'
     checked = sites.do("xmml", "sites", "check", "--sites", str(sites.write_sites()), "alpha", "beta")
-    checked.check(5, "apptainer version 1.3.0", "/no/such/apptainer does not answer, so programs cannot run in images")
+    checked.check(5, "apptainer version ", "/no/such/apptainer does not answer, so programs cannot run in images")
 
 
 def test_singularity_is_named_where_it_is_there_instead(sites: Sites) -> None:

@@ -1,13 +1,11 @@
-"""Programs in images of Apptainer are coupled like others. Apptainer itself cannot be had here: what stands in for it
+"""Programs in images of Apptainer are coupled like others. Where Apptainer is not installed, what stands in for it
 shows them nothing but the image and what it is told to (tests/support/stand_in_apptainer.py)."""
 
 from __future__ import annotations
 
 import json
 import os
-import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,8 +18,9 @@ from rings import facts_of, write_ring
 
 @pytest.fixture
 def with_apptainer(tmp_path: Path) -> dict[str, str]:
-    """The environment in which Apptainer is found."""
-    return {"PATH": f"{write_container_program(tmp_path / 'bin').parent}:{os.environ['PATH']}"}
+    """The environment in which Apptainer is found, and shows nothing of home folders and /tmp by itself."""
+    program = write_container_program(tmp_path / "bin")
+    return {"PATH": f"{program.parent}:{os.environ['PATH']}", "APPTAINER_NO_MOUNT": "home,tmp"}
 
 
 def methods(run: Run) -> dict[str, str]:
@@ -57,14 +56,25 @@ def test_a_program_in_an_image_sees_the_run_and_the_model_and_nothing_else_outsi
 
 
 @needs_root
-@pytest.mark.parametrize("own", ["--user --map-current-user", "--pid --fork", "--ipc"])
-def test_namespaces_of_users_processes_and_ipc_do_not_matter_to_messages(tmp_path: Path, own: str) -> None:
-    model = write_ring(tmp_path / "ring", {"inside": "", "outside": ""})
-    flags = f"{own} {shlex.quote(sys.executable)}"
-    inside = f'runtime="10 s" ><interpreter path="unshare" flags="{flags}"/></implementation>'
-    model.write_text(model.read_text().replace('runtime="10 s" />', inside, 1))
-    run = run_document(model)
+@pytest.mark.parametrize("option", ["--userns", "--pid", "--ipc", "--contain", "--contain --pid --ipc"])
+def test_namespaces_of_users_processes_and_ipc_do_not_matter_to_messages(
+    tmp_path: Path, with_apptainer: dict[str, str], option: str
+) -> None:
+    model = write_ring(tmp_path / "ring", {"inside": 'run:image="ring.sif"', "outside": ""})
+    write_image(model.parent / "ring.sif")
+    sites = tmp_path / "sites.toml"
+    sites.write_text(f'[site.here]\ncontainer = "apptainer exec {option} {{image}}"\n')
+    run = run_document(model, "--sites", str(sites), env=with_apptainer)
     assert set(methods(run).values()) == {"shm"}
+
+
+@needs_root
+def test_folders_may_have_names_that_mean_something_to_apptainer(
+    tmp_path: Path, with_apptainer: dict[str, str]
+) -> None:
+    model = write_ring(tmp_path / 'my, "ring": 1 ', {"inside": 'run:image="ring.sif"', "outside": ""})
+    write_image(model.parent / "ring.sif")
+    run_document(model, env=with_apptainer)
 
 
 @needs("mpirun")

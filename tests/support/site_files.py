@@ -97,6 +97,7 @@ MISTAKES = [
     (SITE + "env = { A = 1 }\n", "4:13: error[S03]", "expected a text", 'A = "1"'),
     (SITE + 'env = { "A-B" = "1" }\n', "4:17: error[S03]", "not a name of a variable", ""),
     (SITE + 'container = "apptainer exec"\n', "4:13: error[S03]", "where the image goes", "exec --rocm {image}"),
+    (SITE + 'container = "apptainer exec --compat {image}"\n', "4:13: error[S03]", "--compat takes the", "--contain"),
     (SITE + 'mpi = "aprun"\n', "4:7: error[S03]", "where the number of ranks goes", '"aprun -n {ranks}"'),
     ('[site.a]\ncores = 1\nssh = "ssh me@a"\n', "3:7: error[S03]", "this is a command", '"me@a"'),
     ('[site.a]\ncores = 1\nssh = "ssh://me@a"\n', "3:7: error[S03]", "this is a URL", '"me@a"'),

@@ -1,12 +1,13 @@
-"""Stands in for Apptainer, which Debian does not have: starts a program of an "image" as `apptainer exec` does.
+"""Stands in for Apptainer where it is not installed: starts a program of an "image" as `apptainer exec` does.
 
 The image is a JSON file that names what it contains: folders of this machine, and its search path of programs. Of all
-other files the program sees what `--bind` names, and what Apptainer shows by itself: /proc, /sys, /dev. It has the
-namespaces of processes, IPC and network that it is started in, and of the environment all but PATH and LD_LIBRARY_PATH.
-Apptainer shows more by default (the home folder, /tmp), so what runs here runs there, too. That takes root; for others
-it changes nothing but the environment.
+other files the program sees what `--bind` and `--mount` name, and what Apptainer shows by itself: /proc, /sys, /dev. It
+has the namespaces of processes, IPC and network that it is started in, if no option says otherwise, and of the
+environment all but PATH and LD_LIBRARY_PATH. Apptainer shows more by default (the home folder, /tmp), so what runs here
+runs there, too. That takes root; for others it changes nothing but the environment.
 """
 
+import csv
 import json
 import os
 import sys
@@ -14,6 +15,13 @@ import sys
 #: What Apptainer shows by itself, whatever the image.
 SHOWN = ("/proc", "/sys", "/dev")
 FLAGS = ("--nv", "--rocm")
+#: Options that mean namespaces of its own, and what `unshare` calls these.
+NAMESPACES = {
+    "--userns": ["--user", "--map-current-user"],
+    "--pid": ["--pid", "--fork"],
+    "--ipc": ["--ipc"],
+    "--contain": [],
+}
 
 
 def main():
@@ -23,11 +31,15 @@ def main():
         return
     if words.pop(0) != "exec":
         sys.exit("the stand-in for apptainer knows only exec")
-    binds, work = [], os.getcwd()
+    binds, work, own = [], os.getcwd(), []
     while words[0].startswith("-"):
         option = words.pop(0)
         if option == "--bind":
-            binds.append(words.pop(0))
+            binds += words.pop(0).split(",")
+        elif option == "--mount":
+            binds.append(dict(field.split("=", 1) for field in next(csv.reader([words.pop(0)])))["source"])
+        elif option in NAMESPACES:
+            own += NAMESPACES[option]
         elif option == "--pwd":
             work = words.pop(0)
         elif option not in FLAGS:
@@ -39,7 +51,7 @@ def main():
         described = json.load(text)
     if os.geteuid() == 0 and "XMML_STAND_IN_ROOT" not in os.environ:
         os.environ["XMML_STAND_IN_ROOT"] = os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), "root")
-        os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv])
+        os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", *own, sys.executable, *sys.argv])
     if root := os.environ.pop("XMML_STAND_IN_ROOT", ""):
         mount("-t", "tmpfs", "none", root)
         for folder in (*described["contents"], *SHOWN, *binds):

@@ -253,6 +253,10 @@ def launcher(node: Node) -> str:
     return value
 
 
+#: Options of Apptainer that mean --cleanenv.
+_FORGET_ENVIRONMENT = ("--cleanenv", "-e", "--containall", "-C", "--compat")
+
+
 def container(node: Node) -> str:
     """Read how programs in images are started."""
     value = _text(node, '"apptainer", "singularity" or a command in quotes', '"apptainer"')
@@ -260,6 +264,11 @@ def container(node: Node) -> str:
     if len(words) > 1 and "{image}" not in words:
         raise FieldError(
             "this command does not say where the image goes", 'write, for example, "apptainer exec --rocm {image}"'
+        )
+    if forgetful := next((word for word in words if word in _FORGET_ENVIRONMENT), None):
+        raise FieldError(
+            f"{forgetful} takes the environment from programs, by which they learn what to join",
+            'for namespaces and folders of their own, write "--contain --pid --ipc"',
         )
     return value
 

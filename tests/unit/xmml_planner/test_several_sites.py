@@ -238,6 +238,17 @@ def test_programs_are_started_with_what_there_is_at_their_site(calling: MakeMode
     assert micro.command == ("aprun", "-B", "-n", "4", "/opt/python3", f"{made.model_folder}/micro.py")
 
 
+def test_what_starts_mpi_programs_here_is_found_on_the_search_path(
+    calling: MakeModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "ourmpi"
+    program.write_text("")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    made = planned(calling(micro='run:mpi="2"'), LAPTOP + 'mpi = "ourmpi -n {ranks}"\n')
+    assert made.by_name["micro"].command[:3] == (str(program), "-n", "2")
+
+
 def test_a_class_in_java_is_started_with_the_jar_of_its_site(model: MakeModel, tmp_path: Path) -> None:
     one = """<submodel id="X" class="demo.X"><timescale delta="1 s" total="1 s"/><ports/>
       <implementation language="java" path="classes"><library name="maths" path="maths.jar"/></implementation>

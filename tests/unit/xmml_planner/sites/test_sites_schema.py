@@ -59,6 +59,7 @@ def test_it_refuses_what_the_reader_refuses_as_far_as_a_schema_can(
         "two ways",
         "where the number of ranks goes",
         "where the image goes",
+        "--compat takes the",
         "cannot be split into words",
         "this is a command",
         "this is a URL",
