@@ -1,15 +1,16 @@
 #!/opt/xmml/bin/python
-"""Stands in for OpenPBS where it cannot run: qsub, qstat, qdel, qrls, pbsnodes, pbs_tmrsh and Torque's pbsdsh, by the
-name it is called by.
+"""Stands in for OpenPBS where it is not installed: qsub, qstat, qdel, qrls, pbsnodes, pbs_tmrsh and Torque's pbsdsh, by
+the name it is called by.
 
 Its answers have the form of those that a real OpenPBS gave (tests/data/schedulers/pbs). Jobs really run, on this
 machine, as soon as they may: with hold, begin, time limit, output files and the signals of a real one. A job of
 several nodes has this machine by several names.
 
 If there is a file `~/.fake-pbs/torque`, it stands in for Torque, which takes and gives what Torque's manual says: other
-resources, and status as lines instead of JSON.
+resources, and other words for the status.
 """
 
+import fcntl
 import json
 import os
 import re
@@ -22,7 +23,8 @@ from pathlib import Path
 
 STATE = Path.home() / ".fake-pbs"
 SERVER = os.uname().nodename
-COMMANDS = ("qsub", "qstat", "qdel", "qrls", "pbsnodes", "pbs_tmrsh", "pbsdsh", "mom")
+USER_COMMANDS = ("qsub", "qstat", "qdel", "qrls", "pbsnodes", "pbs_tmrsh", "pbsdsh")
+COMMANDS = (*USER_COMMANDS, "mom")
 QUEUES = ("workq",)
 NODES = (SERVER, "localhost")
 KILL_AFTER_S = 3
@@ -41,11 +43,13 @@ def read(path):
 
 
 def change(path, **facts):
-    job = read(path)
-    job.update(facts, mtime=time.asctime())
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(job))
-    part.replace(path)
+    with (STATE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # qdel and mom may change a job at once
+        job = read(path)
+        job.update(facts, mtime=time.asctime())
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(job))
+        part.replace(path)
 
 
 def jobs():
@@ -204,31 +208,30 @@ def qstat(words):
     if "-Q" in words:
         lines = [f"    {key} = {value}" for key, value in queue_facts().items()]
         return print(f"Queue: {QUEUES[0]}", "    queue_type = Execution", *lines, "", sep="\n") or 0
-    if is_torque() and {"-F", "json"} & {*words}:
-        return refuse("usage: qstat [-f [-1]] [-l] [-W site_specific] [-x] [job_identifier... | destination...]", 2)
+    if is_torque() and "-x" in words:
+        return refuse("its -x asks for XML", 2)
     asked = [word for word in words if word[0].isdigit()]
     found = {id: find(id) for id in asked} if asked else {path.stem: path for path in jobs()}
     shown = {f"{path.stem}.{SERVER}": read(path) for path in found.values() if path}
     for job in shown.values():
         del job["fake"]
     unknown = [id for id, path in found.items() if path is None]
-    if is_torque() or "-F" not in words:
-        for id, job in shown.items():
-            print(f"Job Id: {id}", *torque_lines(job), "", sep="\n")
-    else:
-        print(json.dumps({"timestamp": int(time.time()), "pbs_version": "23.06.06", "Jobs": shown}, indent="\t"))
+    for id, job in shown.items():
+        print(f"Job Id: {id}", *lines_of(job), "", sep="\n")
     for id in unknown:
         print(f"qstat: Unknown Job Id {id}", file=sys.stderr)
     return 153 if unknown else 0
 
 
-def torque_lines(job):
-    """Return the attributes of a job as Torque prints them: one that is over is complete, and says so by a status."""
-    facts = {key: value for key, value in job.items() if key not in ("Resource_List", "comment")}
+def lines_of(job):
+    """Return the attributes of a job; for Torque one that is over is complete, and says so by a status."""
+    facts = {key: value for key, value in job.items() if key != "Resource_List"}
     facts |= {f"Resource_List.{key}": value for key, value in job["Resource_List"].items()}
-    if job["job_state"] == "F":
-        status = facts.pop("Exit_status")
-        facts |= {"job_state": "C", "exit_status": -11 if status == -29 else status}
+    if is_torque():
+        facts.pop("comment", None)
+        if job["job_state"] == "F":
+            status = facts.pop("Exit_status")
+            facts |= {"job_state": "C", "exit_status": -11 if status == -29 else status}
     return [f"    {key} = {value}" for key, value in facts.items()]
 
 

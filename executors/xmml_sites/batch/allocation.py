@@ -16,6 +16,7 @@ from pathlib import Path
 
 from xmml_planner.sites.allocation import AllocatedNode, Allocation
 
+from xmml_sites.batch import qstat_text
 from xmml_sites.batch.scheduler import SchedulerUnavailable
 from xmml_sites.ssh.command_result import CommandResult
 
@@ -192,7 +193,7 @@ def pbs_allocation(env: Mapping[str, str], ask: Ask, host: str, now: float) -> A
     if not lines:
         raise SchedulerUnavailable(f"the file of nodes {env['PBS_NODEFILE']} is empty")
     is_torque = "PBS_NUM_PPN" in env or env.get("PBS_VERSION", "").startswith("TORQUE")
-    facts = _facts(_told(ask, "qstat", "-f", job))
+    facts = qstat_text.facts(_told(ask, "qstat", "-f", job))
     has = _of_hosts(facts)
     # One line for each core with Torque, for each rank of MPI with OpenPBS.
     of_rank = 1 if is_torque else max(1, int(env.get("NCPUS", 1)) // max(1, lines.count(lines[0])))
@@ -216,11 +217,6 @@ def pbs_allocation(env: Mapping[str, str], ask: Ask, host: str, now: float) -> A
 
 def _short(host: str) -> str:
     return host.partition(".")[0]
-
-
-def _facts(text: str) -> Mapping[str, str]:
-    """Return what `qstat -f` says of a job; long values are continued in lines that begin with a tabulator."""
-    return dict(re.findall(r"^\s+([\w.]+) = (.*)$", re.sub(r"\n\t", "", text), re.MULTILINE))
 
 
 def _of_hosts(facts: Mapping[str, str]) -> Mapping[str, tuple[int, int | None, int]]:

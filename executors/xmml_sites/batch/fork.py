@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 
-from xmml_sites.batch.job_script import STDERR, STDOUT, body
+from xmml_sites.batch.job_script import body, captured
 from xmml_sites.batch.queue_limits import QueueLimits
 from xmml_sites.batch.scheduler import (
     JobRejected,
@@ -68,8 +68,7 @@ class Fork:
         if job.is_held:
             raise NotSupported("a site without a batch system cannot hold a job")
         job = self.with_steps_started(job)
-        folder = shlex.quote(job.folder)
-        lines = ["#!/bin/bash", f"exec >{folder}/{STDOUT} 2>{folder}/{STDERR} </dev/null"]
+        lines = ["#!/bin/bash", captured(job.folder)]
         if job.starts_after_s > 0:
             lines.append(f"sleep {job.starts_after_s:.3f}")
         # In our own process group, so that it ends with us. Told to end, the script sees by the clock why.

@@ -56,6 +56,11 @@ trap xmml_stop TERM INT HUP
 """
 
 
+def captured(folder: str) -> str:
+    """Return the line that has a script write what it prints into the files of its folder, and read nothing."""
+    return f"exec >{shlex.quote(f'{folder}/{STDOUT}')} 2>{shlex.quote(f'{folder}/{STDERR}')} </dev/null"
+
+
 def body(job: JobScript, *, last: str = 'exit "$1"') -> str:
     """What a job's script does, as text for bash; `last` is what it does when all is told, with the status in `$1`."""
     lines = [

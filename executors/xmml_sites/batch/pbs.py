@@ -1,6 +1,7 @@
 """PBS, by its commands, in two dialects: OpenPBS (and PBS Professional) and Torque.
 
-OpenPBS is tested on answers that OpenPBS 23.06.06 gave, Torque on its documentation only.
+OpenPBS is tested on answers that OpenPBS 23.06.06 gave, and with a server of it where one is installed; Torque on its
+documentation only.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
-from xmml_sites.batch.job_script import STDERR, STDOUT, all_steps, body
+from xmml_sites.batch import qstat_text
+from xmml_sites.batch.job_script import all_steps, body, captured
 from xmml_sites.batch.queue_limits import PARTITION, Limits, QueueLimits
 from xmml_sites.batch.scheduler import (
     CLOCK,
@@ -105,8 +106,9 @@ class Pbs:
         """The script, with its options as `#PBS` lines."""
         options = [
             f"-N {job.name[:15]}",
-            f"-o {_in_directive(f'{job.folder}/{STDOUT}')}",
-            f"-e {_in_directive(f'{job.folder}/{STDERR}')}",
+            # PBS brings what a script prints only after its end, when nobody may be there any more to read it.
+            "-o /dev/null",
+            "-e /dev/null",
             "-r n",  # a job that comes back alone, without its partners, is of no use
             "-S /bin/bash",
             f"-l walltime={hours_minutes_seconds(job.walltime_s)}",
@@ -119,7 +121,7 @@ class Pbs:
         options += ["-h"] if job.is_held else []
         options += job.options
         lines = ["#!/bin/bash -l", *(f"#PBS {option}" for option in options)]
-        return "\n".join(lines) + "\n" + _begin(job) + body(self.with_steps_started(job))
+        return "\n".join([*lines, *_begin(job), captured(job.folder), body(self.with_steps_started(job))])
 
     def asking_for(self, job: JobScript) -> list[str]:
         """`#PBS` lines."""
@@ -194,15 +196,24 @@ class Pbs:
 
     def status_command(self, ids: Iterable[str]) -> str:
         """One qstat for all of them, also those that have ended, as long as the server remembers them."""
-        options = "-f" if self.is_torque else "-x -f -F json"
-        return f"{CLOCK}; qstat {options} {quoted(ids)}"
+        ask = f"qstat -f {quoted(ids)}"
+        if self.is_torque:
+            return f"{CLOCK}; {ask}"
+        # Without a history, as OpenPBS comes, a server answers nothing to -x, also of jobs that run.
+        return (
+            f"{CLOCK}; xmml_jobs=$(qstat -x -f {quoted(ids)}); xmml_status=$?; "
+            f'case $xmml_jobs in "Job Id:"*) ;; *) xmml_jobs=$({ask}); xmml_status=$? ;; esac; '
+            'printf "%s\\n" "$xmml_jobs"; (exit $xmml_status)'
+        )
 
     def parse_status(self, answer: CommandResult, ids: Iterable[str]) -> dict[str, JobStatus]:
         """The status of each; the name of the server in an id does not matter."""
         if answer.status not in (0, *_UNKNOWN) or (answer.status == 153 and _UNAVAILABLE.search(answer.stderr)):
             raise SchedulerUnavailable(f"qstat: {answer.said}")
         now, text = _clock(answer.stdout)
-        jobs = _torque_jobs(text) if self.is_torque else _json_jobs(text)
+        jobs = qstat_text.jobs(text)
+        if text.strip() and not jobs:
+            raise SchedulerUnavailable(f"qstat's answer is not understood: {text.strip()[:200]!r}")
         numbers = {id.partition(".")[0]: job for id, job in jobs.items()}
         found = {}
         for id in ids:
@@ -329,12 +340,8 @@ def _size(text: str | None) -> int | None:
     )
 
 
-def _begin(job: JobScript) -> str:
-    return f"# begin-after {math.ceil(job.starts_after_s)}\n" if job.starts_after_s > 0 else ""
-
-
-def _in_directive(path: str) -> str:
-    return f'"{path}"' if " " in path else path
+def _begin(job: JobScript) -> list[str]:
+    return [f"# begin-after {math.ceil(job.starts_after_s)}"] if job.starts_after_s > 0 else []
 
 
 def _clock(text: str) -> tuple[datetime | None, str]:
@@ -343,57 +350,18 @@ def _clock(text: str) -> tuple[datetime | None, str]:
     return (datetime.fromisoformat(found[2]), text[found.end() :]) if found else (None, text)
 
 
-def _json_jobs(text: str) -> dict[str, Mapping[str, Any]]:
-    try:
-        answer = json.loads(text, strict=False)
-        jobs = answer.get("Jobs", {})
-        return {id: job for id, job in jobs.items() if isinstance(job, dict)}
-    except (ValueError, AttributeError):
-        return _broken_json_jobs(text)
-
-
-#: Some versions write what users put into their environment without quoting it: read line by line what concerns us
-#: then.
-_JOB_LINE = re.compile(r'^\t{1,2}"(\d+(?:\[\])?\.?[^"]*)":\s*\{$')
-_FIELD_LINE = re.compile(r'^\t{3}"(job_state|comment|Exit_status|exec_host|Hold_Types)":\s*(.*?),?$')
-
-
-def _broken_json_jobs(text: str) -> dict[str, Mapping[str, Any]]:
-    jobs: dict[str, dict[str, Any]] = {}
-    job: dict[str, Any] | None = None
-    for line in text.splitlines():
-        if start := _JOB_LINE.match(line):
-            job = jobs.setdefault(start[1], {})
-        elif job is not None and (fact := _FIELD_LINE.match(line)):
-            job[fact[1]] = fact[2].strip('"')
-    if not jobs and text.strip():
-        raise SchedulerUnavailable(f"qstat's answer is not understood: {text.strip()[:200]!r}")
-    return dict(jobs)
-
-
-def _torque_jobs(text: str) -> dict[str, Mapping[str, Any]]:
-    jobs: dict[str, dict[str, Any]] = {}
-    job: dict[str, Any] = {}
-    for line in text.splitlines():
-        if line.startswith("Job Id:"):
-            job = jobs.setdefault(line.removeprefix("Job Id:").strip(), {})
-        elif fact := re.match(r"\s{4}(\w[\w.]*) = (.*)$", line):
-            job[fact[1]] = fact[2]
-    return {id: {**job, "Exit_status": job["exit_status"]} if "exit_status" in job else job for id, job in jobs.items()}
-
-
-def _status(job: Mapping[str, Any], now: datetime | None) -> JobStatus:
-    state = STATES.get(str(job.get("job_state", "")), JobState.RUNNING)
-    exit_status = _whole(job.get("Exit_status"))
+def _status(job: Mapping[str, str], now: datetime | None) -> JobStatus:
+    state = STATES.get(job.get("job_state", ""), JobState.RUNNING)
+    exit_status = _whole(job.get("Exit_status", job.get("exit_status")))
+    reason = job.get("comment", "")
     if state is JobState.ENDED:
-        state = _how_it_ended(exit_status, str(job.get("comment", "")))
-    reason = str(job.get("comment", ""))
+        state = _how_it_ended(exit_status, reason)
     return JobStatus(
         state,
         reason=reason,
         can_never_run=state is JobState.WAITING and reason.startswith("Can Never Run"),
-        starts_in_s=_expected(job.get("estimated"), now) if state is JobState.WAITING else None,
-        nodes=re.sub(r"/\d+(\*\d+)?", "", str(job.get("exec_host", ""))),
+        starts_in_s=_expected(job.get("estimated.start_time", ""), now) if state is JobState.WAITING else None,
+        nodes=re.sub(r"/\d+(\*\d+)?", "", job.get("exec_host", "")),
         exit_status=exit_status,
     )
 
@@ -408,11 +376,11 @@ def _how_it_ended(status: int | None, comment: str) -> JobState:
     return JobState.FAILED if status else JobState.ENDED
 
 
-def _expected(estimated: object, now: datetime | None) -> float | None:
-    if not isinstance(estimated, Mapping) or now is None:
+def _expected(start_time: str, now: datetime | None) -> float | None:
+    if now is None:
         return None
     try:
-        start = datetime.strptime(str(estimated.get("start_time")), "%a %b %d %H:%M:%S %Y")
+        start = datetime.strptime(start_time, "%a %b %d %H:%M:%S %Y")
     except ValueError:
         return None
     return max(0.0, (start - now).total_seconds())

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from xmml_sites.batch.job_script import STDERR, STDOUT, all_steps, body
+from xmml_sites.batch.job_script import STDERR, STDOUT, all_steps, body, captured
 from xmml_sites.batch.queue_limits import ACCOUNT, PARTITION, QOS, Limits, QueueLimits
 from xmml_sites.batch.scheduler import (
     CLOCK,
@@ -149,7 +149,7 @@ class Slurm:
                 f"srun --het-group={number} --nodes=1 --ntasks=1 --ntasks-per-node=1 --overlap --kill-on-bad-exit=0"
                 f" setsid --wait bash -l -c \"$(cat <<'{end}'",
                 f"export XMML_HET_GROUP={number}",
-                f"exec >{shlex.quote(f'{job.folder}/{STDOUT}')} 2>{shlex.quote(f'{job.folder}/{STDERR}')} </dev/null",
+                captured(job.folder),
                 body(self.with_steps_started(job)).rstrip("\n"),
                 end,
                 ')" &',

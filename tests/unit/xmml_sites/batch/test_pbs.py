@@ -1,5 +1,8 @@
 """What PBS answers is understood: recorded answers of OpenPBS 23.06.06; Torque as its manual words them."""
 
+import os
+import subprocess
+
 import pytest
 from recorded import recorded
 from xmml_sites.batch import (
@@ -39,42 +42,61 @@ def test_a_queue_that_does_not_answer_has_not_rejected_the_job():
 
 
 def test_the_queue_while_jobs_wait_and_run():
-    ids = ["1.a-login", "2.a-login", "3.a-login", "4.a-login", "5[].a-login", "99.a-login"]
-    found = OPENPBS.parse_status(recorded("pbs/qstat_f_json"), ids)
+    ids = ["0.pbs-login", "1.pbs-login", "2.pbs-login", "3.pbs-login", "4[].pbs-login", "5.pbs-login", "99"]
+    found = OPENPBS.parse_status(recorded("pbs/qstat_f"), ids)
     assert [status.state for status in found.values()] == [
         JobState.RUNNING,
         JobState.HELD,
         JobState.WAITING,
         JobState.WAITING,
         JobState.RUNNING,
+        JobState.WAITING,
         JobState.GONE,
     ]
-    assert found["1.a-login"].nodes == "a1"
-    assert found["3.a-login"].reason.startswith("Not Running: Insufficient amount of resource")
+    assert found["0.pbs-login"].nodes == "pbs1"
+    assert found["3.pbs-login"].reason == "Not Running: Not enough free nodes available"
 
 
 @pytest.mark.parametrize(
-    ("answer", "id", "state", "status"),
+    ("id", "state", "status"),
     [
-        ("qstat_finished_deleted", "1", JobState.CANCELLED, 271),
-        ("qstat_finished_failed", "8", JobState.FAILED, 7),
-        ("qstat_walltime_exceeded", "9", JobState.WALLTIME_EXPIRED, -29),
-        ("qstat_all_history", "2", JobState.ENDED, 0),
+        ("0", JobState.CANCELLED, 0),
+        ("6", JobState.FAILED, 7),
+        ("7", JobState.WALLTIME_EXPIRED, -29),
+        ("8", JobState.ENDED, 0),
     ],
 )
-def test_how_a_job_ended(answer, id, state, status):
-    found = OPENPBS.parse_status(recorded(f"pbs/{answer}"), [f"{id}.a-login"])[f"{id}.a-login"]
+def test_how_a_job_ended(id, state, status):
+    found = OPENPBS.parse_status(recorded("pbs/qstat_finished"), [f"{id}.pbs-login"])[f"{id}.pbs-login"]
     assert (found.state, found.exit_status) == (state, status)
 
 
 def test_a_job_that_no_node_can_ever_run_is_told_from_one_that_waits():
-    found = OPENPBS.parse_status(recorded("pbs/qstat_all_history"), ["6.a-login", "4.a-login"])
+    found = OPENPBS.parse_status(recorded("pbs/qstat_f"), ["2.pbs-login", "3.pbs-login"])
     assert [status.can_never_run for status in found.values()] == [True, False]
+    assert found["2.pbs-login"].reason.endswith("ncpus (R: 64 A: 4 T: 4)")  # of two lines
 
 
 @pytest.mark.parametrize("answer", ["qstat_unknown", "qstat_finished_without_x"])
 def test_a_job_that_the_server_has_forgotten_is_gone(answer):
-    assert OPENPBS.parse_status(recorded(f"pbs/{answer}"), ["8"])["8"].state is JobState.GONE
+    assert OPENPBS.parse_status(recorded(f"pbs/{answer}"), ["6"])["6"].state is JobState.GONE
+
+
+def test_jobs_of_a_server_that_keeps_no_history_are_seen_as_long_as_they_run(tmp_path):
+    for name, answer in (("without", recorded("pbs/qstat_without_history")), ("all", recorded("pbs/qstat_f"))):
+        (tmp_path / f"{name}.out").write_text(answer.stdout)
+        (tmp_path / f"{name}.err").write_text(answer.stderr)
+    program = tmp_path / "qstat"
+    program.write_text(
+        f'#!/bin/sh\ncd {tmp_path}\n[ "$1" = -x ] && {{ cat without.err >&2; cat without.out; exit 0; }}\n'
+        "cat all.err >&2; cat all.out; exit 153\n"
+    )
+    program.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    ids = ["0.pbs-login", "99"]
+    done = subprocess.run(["sh", "-c", OPENPBS.status_command(ids)], env=environment, capture_output=True, text=True)
+    found = OPENPBS.parse_status(CommandResult(done.returncode, done.stdout, done.stderr), ids)
+    assert [status.state for status in found.values()] == [JobState.RUNNING, JobState.GONE]
 
 
 def test_a_silent_server_says_nothing_about_jobs():
@@ -83,20 +105,15 @@ def test_a_silent_server_says_nothing_about_jobs():
 
 
 def test_an_expected_start_is_counted_from_the_sites_own_clock():
-    text = '{"Jobs": {"3.s": {"job_state": "Q", "estimated": {"start_time": "Fri Nov 20 21:20:00 2026"}}}}'
+    text = "Job Id: 3.s\n    job_state = Q\n    estimated.start_time = Fri Nov 20 21:20:00 2026\n\n"
     found = OPENPBS.parse_status(CommandResult(0, "1795209540 2026-11-20T21:19:00\n" + text, ""), ["3.s"])
     assert found["3.s"].starts_in_s == 60.0
 
 
-def test_an_environment_that_breaks_the_json_does_not_hide_the_jobs():
-    answer = recorded("pbs/qstat_f_json")
-    broken = answer.stdout.replace('"PBS_O_HOME":', '"FUNC":\t"() { echo "hi" }",\n"PBS_O_HOME":')
-    ids = ["1.a-login", "2.a-login", "3.a-login"]
-    assert [job.state for job in OPENPBS.parse_status(CommandResult(0, broken, ""), ids).values()] == [
-        JobState.RUNNING,
-        JobState.HELD,
-        JobState.WAITING,
-    ]
+def test_a_variable_of_a_job_cannot_be_taken_for_its_state():
+    text = "Job Id: 3.s\n    job_state = R\n    Variable_List = A=1\n    job_state = F,B=2\n\n"
+    found = OPENPBS.parse_status(CommandResult(0, text, ""), ["3.s"])
+    assert found["3.s"].state is JobState.RUNNING
 
 
 def test_an_answer_that_is_none_is_not_taken_for_an_empty_queue():
@@ -146,8 +163,8 @@ def test_everything_that_a_job_asks_for_stands_in_its_script():
     options = [line[5:] for line in OPENPBS.render(job).splitlines() if line.startswith("#PBS")]
     assert options == [
         "-N a-name-that-is-",
-        "-o /home/alice/run/stdout",
-        "-e /home/alice/run/stderr",
+        "-o /dev/null",
+        "-e /dev/null",
         "-r n",
         "-S /bin/bash",
         "-l walltime=1:01:01",
@@ -159,6 +176,11 @@ def test_everything_that_a_job_asks_for_stands_in_its_script():
     ]
     assert "# begin-after 60\n" in OPENPBS.render(job)
     assert "#PBS -l nodes=2:ppn=4:gpus=1 -l mem=6144mb\n" in TORQUE.render(job)
+
+
+def test_what_a_job_prints_can_be_read_while_it_runs():
+    lines = OPENPBS.render(JobScript("a", "/home/alice/my run", "true")).splitlines()
+    assert "exec >'/home/alice/my run/stdout' 2>'/home/alice/my run/stderr' </dev/null" in lines
 
 
 def test_a_reservation_is_used_as_the_queue_that_it_is():
