@@ -1,5 +1,6 @@
-"""Whole runs over two sites with PBS. What has the queue there is a stand-in (tests/support/fake_pbs.py), because PBS
-cannot be had here: it takes the commands and scripts of either dialect, and really runs the jobs."""
+"""Whole runs over two sites with PBS. What has the queue there is a stand-in (tests/support/fake_pbs.py), which takes
+the commands and scripts of either dialect and really runs the jobs; and a real OpenPBS where the machine has one
+(tests/testbed/openpbs)."""
 
 from __future__ import annotations
 
@@ -8,40 +9,66 @@ import os
 import re
 import shlex
 import signal
-import subprocess
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 from commands import XMML_RUN
 from rings import facts_of, write_ring
-from several_sites import Sites
+from several_sites import REAL_PBS, Sites
 from waiting import RUN_LIMIT_S, wait_until
 
 WAIT = "import time; time.sleep(600)"
 
 
-@pytest.fixture(params=["openpbs", "torque"])
-def queues(request: pytest.FixtureRequest, sites: Sites) -> Sites:
-    """Two sites, each with a PBS that speaks the same dialect."""
+@pytest.fixture(params=["openpbs", "torque", REAL_PBS])
+def kind(request: pytest.FixtureRequest) -> str:
+    """What has the queues."""
+    return str(request.param)
+
+
+@pytest.fixture
+def queues(kind: str, sites: Sites) -> Sites:
+    """Two sites, each with a PBS of the same kind."""
     for name in sites.servers:
-        sites.give_queue(name, request.param)
+        sites.give_queue(name, kind)
     return sites
 
 
 def states(sites: Sites) -> dict[str, list[str]]:
     """The state of each job of each queue."""
-    return {
-        name: [json.loads(path.read_text())["job_state"] for path in Path(server.home, ".fake-pbs").glob("*.job")]
-        for name, server in sites.servers.items()
-    }
+    return {name: list(jobs.values()) for name, jobs in sites.job_states().items()}
+
+
+def await_states(sites: Sites, expected: dict[str, list[str]]) -> None:
+    """Wait until the jobs have these states: a server takes a moment to put away what is over."""
+    wait_until(lambda: states(sites) == expected, lambda: str(states(sites)))
+
+
+def only_job(sites: Sites, site: str) -> str:
+    """The id of the only job that a site has."""
+    (id,) = sites.job_states()[site]
+    return id
 
 
 def test_a_run_over_two_pbs_gives_the_same_as_one_on_this_machine(queues: Sites) -> None:
     queues.end(queues.launch(queues.write_model())).check(0, "the last answer is 16.1")
     assert (queues.run_folder / "instances/asks/work/result.txt").read_text() == "16.1"
     ids = {line["job"]: line["id"] for line in queues.journal("submitted")}
-    assert ids == {name: f"1.{os.uname().nodename}" for name in ("alpha.1", "beta.1")}
-    assert states(queues) == {"alpha": ["F"], "beta": ["F"]}
+    assert ids.keys() == {"alpha.1", "beta.1"}
+    assert all(re.fullmatch(rf"\d+\.{os.uname().nodename}", id) for id in ids.values())
+    await_states(queues, {"alpha": ["F"], "beta": ["F"]})
+
+
+def test_jobs_of_two_parts_of_a_cluster_are_looked_after_together(queues: Sites) -> None:
+    queues.more["alpha"] += '[site.part]\nlike = "alpha"\n'
+    model = queues.write_model(asks="import time; time.sleep(2)")  # so that the queue is asked meanwhile
+    queues.end(queues.launch(model, answers="part")).check(0, "the last answer is 16.1")
+    await_states(queues, {"alpha": ["F", "F"], "beta": []})
+
+
+def test_a_check_of_sites_says_which_pbs_there_is(queues: Sites, kind: str) -> None:
+    checked = queues.do("xmml", "sites", "check", "--sites", str(queues.write_sites()), "alpha", "beta").check(0)
+    assert len(re.findall(rf"scheduler +ok +{'Torque' if kind == 'torque' else 'OpenPBS'} \d+\.", checked.out)) == 2
 
 
 def test_each_node_of_a_job_has_its_programs(queues: Sites) -> None:
@@ -55,52 +82,59 @@ def test_each_node_of_a_job_has_its_programs(queues: Sites) -> None:
     assert parents["a"] != parents["b"], "each was started by an agent of its own"
 
 
-def test_a_run_that_is_launched_in_a_job_uses_its_nodes_and_submits_nothing(queues: Sites) -> None:
-    server = queues.servers["alpha"]
-    is_torque = (server.home / ".fake-pbs/torque").exists()
+def test_a_run_that_is_launched_in_a_job_uses_its_nodes_and_submits_nothing(queues: Sites, kind: str) -> None:
     model = write_ring(queues.folder / "ring", {"a": "", "b": ""})
     run, said = queues.run_folder, queues.folder / "said"
     script = queues.folder / "job.sh"
-    script.write_text(
-        f"#PBS -l {'nodes=2:ppn=1' if is_torque else 'select=2:ncpus=1'}\n#PBS -o {said}.out\n#PBS -e {said}\n"
-        f"{shlex.quote(XMML_RUN)} {model} -o {run}\n"
-    )
-    env = {**os.environ, "HOME": str(server.home)}
-    subprocess.run([server.home / "bin/qsub", script], env=env, check=True)
+    asked = "nodes=2:ppn=1" if kind == "torque" else "select=2:ncpus=1 -l place=scatter"
+    lines = [f"#PBS -l {asked}", f"#PBS -o {said}.out", f"#PBS -e {said}", f"{shlex.quote(XMML_RUN)} {model} -o {run}"]
+    script.write_text("\n".join([*lines, ""]))
+    queues.at_queue("alpha", "qsub", script)
     wait_until(lambda: states(queues)["alpha"] == ["F"], lambda: said.read_text(), RUN_LIMIT_S)
     assert "2 instances ran" in said.read_text()
-    assert re.search(
-        rf"job 1\.\S+ has 2 nodes \({os.uname().nodename}, localhost\), each with 1 core", said.read_text()
-    )
+    nodes = r"\S+, \S+" if kind == REAL_PBS else f"{os.uname().nodename}, localhost"
+    assert re.search(rf"job \d+\.\S+ has 2 nodes \({nodes}\), each with 1 core", said.read_text())
     parents = {name: facts[0]["parent"] for name, facts in facts_of(run).items()}
-    assert parents["a"] != parents["b"], "each was started by an agent of its own"
+    hosts = {name: facts[0]["host"] for name, facts in facts_of(run).items()}
+    assert (parents["a"], hosts["a"]) != (parents["b"], hosts["b"]), "each was started by an agent of its own"
 
 
 def test_a_node_on_which_nothing_can_be_started_ends_the_run_with_what_was_said(queues: Sites) -> None:
-    queues.more["alpha"] += "nodes = 2\n"
     queues.cores["alpha"] = 1
+    folder = queues.folder / "broken"
+    folder.mkdir()
     for name in ("pbs_tmrsh", "pbsdsh"):
-        program = queues.servers["alpha"].home / "bin" / name
-        program.unlink()
-        program.write_text("#!/bin/sh\necho that node is not of this job >&2\nexit 1\n")
-        program.chmod(0o755)
+        (folder / name).write_text("#!/bin/sh\necho that node is not of this job >&2\nexit 1\n")
+        (folder / name).chmod(0o755)
+    queues.more["alpha"] += f'nodes = 2\nsetup = ["PATH={folder}:$PATH"]\n'
     options = queues.options(write_ring(queues.folder / "ring", {"a": "", "b": ""}), {"a": "alpha", "b": "alpha"})
     said = "what starts programs on node 1 ended with status 1: that node is not of this job"
     queues.end(queues.start("xmml-run", *options)).check(5, said)
     assert queues.left_behind() == []
 
 
+@pytest.fixture
+def short_queue(queues: Sites, kind: str) -> Iterator[Sites]:
+    """The sites; jobs of the queue of `alpha` get a minute at most."""
+    if kind != REAL_PBS:
+        (queues.servers["alpha"].home / ".fake-pbs/queue").write_text("resources_max.walltime = 00:01:00")
+        yield queues
+        return
+    queues.at_queue("alpha", "qmgr", "-c", "set queue workq resources_max.walltime = 00:01:00")
+    yield queues
+    queues.at_queue("alpha", "qmgr", "-c", "unset queue workq resources_max.walltime")
+
+
 def test_a_job_that_its_queue_refuses_ends_the_run_with_the_value_that_is_wrong_and_one_that_would_do(
-    queues: Sites,
+    short_queue: Sites,
 ) -> None:
-    (queues.servers["alpha"].home / ".fake-pbs/queue").write_text("resources_max.walltime = 00:01:00")
-    queues.end(queues.launch(queues.write_model())).check(
+    short_queue.end(short_queue.launch(short_queue.write_model())).check(
         5,
         "PBS does not take the job: Job violates queue and/or server resource limits",
         "the job asks for 5 min (walltime in ",
         'the queue workq allows 1 min: set walltime = "1 min"',
     )
-    assert queues.left_behind() == []
+    assert short_queue.left_behind() == []
 
 
 def test_ctrl_c_takes_the_jobs_out_of_their_queues(queues: Sites) -> None:
@@ -109,16 +143,15 @@ def test_ctrl_c_takes_the_jobs_out_of_their_queues(queues: Sites) -> None:
     os.killpg(going.pid, signal.SIGINT)
     queues.end(going).check(130, "interrupted")
     assert queues.left_behind() == []
-    assert states(queues) == {"alpha": ["F"], "beta": ["F"]}
+    await_states(queues, {"alpha": ["F"], "beta": ["F"]})
 
 
 def test_a_job_that_somebody_deletes_ends_the_run(queues: Sites) -> None:
     going = queues.launch(queues.write_model(answers=WAIT))
     queues.await_event("joined", 2)
-    delete = queues.servers["beta"].home / "bin/qdel"
-    subprocess.run([delete, "1"], env={**os.environ, "HOME": str(queues.servers["beta"].home)}, check=True)
+    queues.at_queue("beta", "qdel", only_job(queues, "beta"))
     queues.end(going).check(5, "the job of beta is over")
-    assert states(queues) == {"alpha": ["F"], "beta": ["F"]}
+    await_states(queues, {"alpha": ["F"], "beta": ["F"]})
 
 
 def with_jobs_of_which_nobody_knows(queues: Sites) -> None:
@@ -134,23 +167,17 @@ def with_jobs_of_which_nobody_knows(queues: Sites) -> None:
 def test_cancel_finds_jobs_whose_numbers_a_killed_launcher_has_not_noted(queues: Sites) -> None:
     with_jobs_of_which_nobody_knows(queues)
     queues.do("xmml", "cancel", str(queues.run_folder)).check(0, "alpha: nothing is left", "beta: nothing is left")
-    assert states(queues) == {"alpha": ["F"], "beta": ["F"]}
+    await_states(queues, {"alpha": ["F"], "beta": ["F"]})
     assert queues.left_behind() == []
-
-
-def release(queues: Sites, site: str) -> None:
-    """As somebody does who looks after the queue."""
-    home = queues.servers[site].home
-    subprocess.run([home / "bin/qrls", "1"], env={**os.environ, "HOME": str(home)}, check=True)
 
 
 def test_a_run_goes_on_with_jobs_whose_numbers_a_killed_launcher_has_not_noted(queues: Sites) -> None:
     with_jobs_of_which_nobody_knows(queues)
     for name in queues.servers:
-        release(queues, name)
+        queues.at_queue(name, "qrls", only_job(queues, name))
     ended = queues.end(queues.start("xmml-run", "--resume", str(queues.run_folder)))
     ended.check(0, "the last answer is 16.1")
-    assert states(queues) == {"alpha": ["F"], "beta": ["F"]}  # no second job was submitted
+    await_states(queues, {"alpha": ["F"], "beta": ["F"]})  # no second job was submitted
     assert queues.left_behind() == []
 
 
@@ -160,7 +187,7 @@ def test_who_is_interrupted_while_he_goes_on_with_a_run_leaves_no_job_of_the_ear
     wait_until(lambda: len(queues.journal("submitted")) == 2, "nobody has looked up the jobs")
     os.killpg(going.pid, signal.SIGINT)
     queues.end(going).check(130, "interrupted")
-    assert states(queues) == {"alpha": ["F"], "beta": ["F"]}
+    await_states(queues, {"alpha": ["F"], "beta": ["F"]})
     assert queues.left_behind() == []
 
 
@@ -179,9 +206,11 @@ FIRST = "import xmml\nwith xmml.Instance() as me:\n    while me.reuse(): me.send
 SECOND = "import xmml\nwith xmml.Instance() as me:\n    while me.reuse(): me.receive('i')\n"
 
 
-def test_a_job_whose_time_is_over_while_a_later_one_still_waits_says_so_and_what_to_do(sites: Sites) -> None:
-    for name in sites.servers:
-        sites.give_queue(name, "openpbs")
+@pytest.mark.parametrize("kind", ["openpbs", REAL_PBS], indirect=True)
+def test_a_job_whose_time_is_over_while_a_later_one_still_waits_says_so_and_what_to_do(
+    queues: Sites, kind: str
+) -> None:
+    sites = queues
     sites.more["beta"] += 'options = ["-h"]\n'  # its jobs are held
     model = sites.folder / "model"
     model.mkdir()
@@ -191,12 +220,18 @@ def test_a_job_whose_time_is_over_while_a_later_one_still_waits_says_so_and_what
     going = sites.start("xmml-run", *sites.options(model / "model.xmml", place))
     wait_until(lambda: [line["job"] for line in sites.journal("submitted")] == ["alpha.1", "beta.1"], "nobody waits")
     sites.await_event("joined")
-    job = sites.servers["alpha"].home / ".fake-pbs/1.job"
-    facts = json.loads(job.read_text())
-    facts["fake"]["walltime"] = 0
-    (job.parent / "part").write_text(json.dumps(facts))
-    (job.parent / "part").replace(job)
-    ended = sites.end(going).check(5, "the job alpha (1.", "had a limit of 5 min", "and beta (1.", "queue_wait of beta")
+    id = only_job(sites, "alpha")
+    if kind == REAL_PBS:
+        sites.at_queue("alpha", "qalter", "-l", "walltime=00:00:01", id)
+    else:
+        job = sites.servers["alpha"].home / f".fake-pbs/{id}.job"
+        facts = json.loads(job.read_text())
+        facts["fake"]["walltime"] = 0
+        (job.parent / "part").write_text(json.dumps(facts))
+        (job.parent / "part").replace(job)
+    number = id.partition(".")[0]
+    ended = sites.end(going)
+    ended.check(5, f"the job alpha ({number}.", "had a limit of 5 min", "and beta (", "queue_wait of beta")
     assert ended.err.splitlines()[-1].startswith("xmml-run: the job alpha")
 
 

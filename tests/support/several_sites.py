@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -74,6 +75,17 @@ methods = ["{method}"]
 {link}
 """
 
+#: A queue that is no stand-in.
+REAL_PBS = "a real OpenPBS"
+
+
+def _folder_of_real_pbs() -> Path:
+    """Return where the commands of OpenPBS are; skip the test where no server of it answers."""
+    command = shutil.which("qstat")
+    if command is None or subprocess.run([command, "-B"], capture_output=True).returncode != 0:
+        pytest.skip("needs a server of OpenPBS that takes jobs: tests/testbed/openpbs pytest ...")
+    return Path(command).parent
+
 
 @dataclass
 class Ended:
@@ -138,18 +150,50 @@ class Sites:
         (model / "model.xmml").write_text(MODEL.format(steps=steps))
         return model / "model.xmml"
 
-    def give_queue(self, site: str, dialect: str) -> None:
-        """Let a site have a stand-in for PBS, which really runs the jobs."""
-        programs, state = self.servers[site].home / "bin", self.servers[site].home / ".fake-pbs"
+    def give_queue(self, site: str, kind: str) -> None:
+        """Let a site have a PBS: a stand-in for a dialect of it, which really runs the jobs, or the REAL_PBS of this
+        machine; the test is skipped if that does not answer."""
+        programs = self.servers[site].home / "bin"
         programs.mkdir()
+        self.more[site] += 'scheduler = "pbs"\nwalltime = "5 min"\n'
+        if kind == REAL_PBS:
+            folder = _folder_of_real_pbs()
+            for name in (*fake_pbs.USER_COMMANDS, "qalter", "qmgr"):
+                (programs / name).symlink_to(folder / name)
+            # Jobs run on other machines than the one where people log in.
+            self.more[site] += f'listen = "node"\nrelay = {{ host = "{os.uname().nodename}" }}\n'
+            return
+        state = self.servers[site].home / ".fake-pbs"
         state.mkdir()
-        if dialect == "torque":
+        if kind == "torque":
             (state / "torque").touch()
         _, _, text = Path(fake_pbs.__file__).read_text().partition("\n")
         write_python(programs / "pbs", text)
         for name in fake_pbs.COMMANDS:
             (programs / name).symlink_to("pbs")
-        self.more[site] += f'scheduler = "pbs"\ndialect = "{dialect}"\nwalltime = "5 min"\n'
+        self.more[site] += f'dialect = "{kind}"\n'
+
+    def at_queue(self, site: str, command: str, *words: str | Path) -> str:
+        """Run a command of the queue of a site; return what it prints."""
+        home = self.servers[site].home
+        environment = {**os.environ, "HOME": str(home)}
+        return subprocess.run(
+            [home / "bin" / command, *words], env=environment, check=True, capture_output=True, text=True
+        ).stdout
+
+    def job_states(self) -> dict[str, dict[str, str]]:
+        """Return the state of each job of each queue by its id, as PBS calls it."""
+        states = {}
+        for name, server in self.servers.items():
+            kept = Path(server.home, ".fake-pbs")
+            if kept.exists():
+                found = {path.stem: json.loads(path.read_text())["job_state"] for path in kept.glob("*.job")}
+            else:
+                jobs = json.loads(self.at_queue(name, "qstat", "-x", "-f", "-F", "json"), strict=False).get("Jobs", {})
+                own = {id: job for id, job in jobs.items() if job["Variable_List"]["PBS_O_HOME"] == str(server.home)}
+                found = {id: job["job_state"] for id, job in own.items()}
+            states[name] = found
+        return states
 
     def write_sites(self) -> Path:
         """Write sites.toml; `more` holds further lines of each site."""
