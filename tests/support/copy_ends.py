@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from copy_messages import read
 from waiting import LIMIT_S
@@ -37,13 +38,15 @@ class Watched:
         self.inner.leave()
 
 
-def channels() -> tuple[PipeMessageStream, PipeMessageStream]:
-    """The two ends of a connection."""
+def channels() -> tuple[PipeMessageStream, PipeMessageStream, BinaryIO]:
+    """The two ends of a connection, and what the second one reads from."""
     first_reads, second_writes = os.pipe()
     second_reads, first_writes = os.pipe()
+    reading = os.fdopen(second_reads, "rb")
     return (
         PipeMessageStream(os.fdopen(first_reads, "rb"), os.fdopen(first_writes, "wb")),
-        PipeMessageStream(os.fdopen(second_reads, "rb"), os.fdopen(second_writes, "wb")),
+        PipeMessageStream(reading, os.fdopen(second_writes, "wb")),
+        reading,
     )
 
 
@@ -78,7 +81,7 @@ def copied(
         progress: of the target.
         asked: what the target has asked for, if it knows.
     """
-    near, far = channels()
+    near, far, reading = channels()
     watched, answering = Watched(near, change), Watched(far, change_answers)
     outcome: dict[str, Report | Exception] = {}
 
@@ -91,6 +94,7 @@ def copied(
             outcome["target"] = error
         finally:
             far.close()
+            reading.close()  # as when the process ends: a source that still writes hears of it
 
     target = threading.Thread(target=taking)
     target.start()
