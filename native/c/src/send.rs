@@ -52,14 +52,12 @@ impl<'a> Address<'a> {
         let (me, port) = member_and_port(self.me, self.port)?;
         let timestamp = match self.timestamp {
             DEFAULT_TIME => None,
-            time if time.is_finite() => Some(time),
-            time => return Err(Failure::usage(format!("{}.{port}: the time stamp is {time}", me.name))),
+            time => Some(time),
         };
         let next = match self.next_timestamp {
             DEFAULT_TIME => NextStamp::OfLoop,
             NO_TIME => NextStamp::Nothing,
-            time if time.is_finite() => NextStamp::At(time),
-            time => return Err(Failure::usage(format!("{}.{port}: the next time stamp is {time}", me.name))),
+            time => NextStamp::At(time),
         };
         match me.core.send(port, self.to, data()?, Stamps { timestamp, next })? {
             Sent::Queued | Sent::NotConnected => Ok(()),

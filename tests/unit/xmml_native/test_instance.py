@@ -82,6 +82,14 @@ def test_explicit_time_stamps_win() -> None:
     assert [(m.timestamp, m.next_timestamp) for m in me.outputs["out"]] == [(7.0, 9.0), (9.0, None)]
 
 
+@pytest.mark.parametrize("stamps", [(float("nan"),), (float("inf"),), (0.0, float("nan")), (0.0, -float("inf"))])
+def test_a_time_stamp_is_a_finite_number(stamps: tuple[float, ...]) -> None:
+    me = Instance.alone(ports={"out": "Oi"}, check_order=False)
+    with pytest.raises(Error, match=r"\.out: the time stamp is .*; it must be a finite number"):
+        me.send("out", 1, *stamps)
+    assert me.outputs["out"] == []
+
+
 def test_receive_or_end_returns_none_at_the_end() -> None:
     me = Instance.alone(ports={"in": "S"}, inputs={"in": [1]}, check_order=False)
     assert me.has_message("in")

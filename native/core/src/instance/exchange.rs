@@ -22,7 +22,7 @@
 use std::time::{Duration, Instant};
 
 use xmml_wire::data::Data;
-use xmml_wire::error::Result;
+use xmml_wire::error::{Error, Result};
 use xmml_wire::frame::{encode_apart, EncodedMessage};
 use xmml_wire::message::Message;
 
@@ -85,6 +85,10 @@ impl Instance {
         stamps: Stamps,
     ) -> Result<Sent> {
         let out = self.ports.out(port)?;
+        if let Some(time) = stamps.impossible() {
+            let problem = format!("{}.{port}: the time stamp is {time}; it must be a finite number", self.spec.name);
+            return Err(Error::Usage { problem });
+        }
         let (declared, ends) = match self.has_holders(out) {
             Some(runtime) => (out, self.ends_by_handles(runtime, out, to)?.into()),
             None => (out, self.ports.receivers(out, to)?),

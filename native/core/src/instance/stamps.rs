@@ -31,6 +31,15 @@ impl Stamps {
         };
         (self.timestamp.unwrap_or(of_loop.0), next)
     }
+
+    /// One of them that is no time: not a number, or infinite.
+    pub fn impossible(self) -> Option<f64> {
+        let next = match self.next {
+            NextStamp::At(time) => Some(time),
+            NextStamp::OfLoop | NextStamp::Nothing => None,
+        };
+        [self.timestamp, next].into_iter().flatten().find(|time| !time.is_finite())
+    }
 }
 
 impl From<Option<f64>> for NextStamp {
@@ -50,5 +59,13 @@ mod tests {
         assert_eq!(Stamps::default().or(of_loop), of_loop);
         assert_eq!(Stamps { timestamp: Some(1.5), next: NextStamp::Nothing }.or(of_loop), (1.5, None));
         assert_eq!(Stamps { timestamp: None, next: Some(3.0).into() }.or(of_loop), (1.0, Some(3.0)));
+    }
+
+    #[test]
+    fn what_is_no_number_is_no_time() {
+        assert_eq!(Stamps { timestamp: Some(1.5), next: NextStamp::At(2.0) }.impossible(), None);
+        assert!(Stamps { timestamp: Some(f64::NAN), next: NextStamp::OfLoop }.impossible().unwrap().is_nan());
+        let endless = Stamps { timestamp: None, next: NextStamp::At(f64::INFINITY) };
+        assert_eq!(endless.impossible(), Some(f64::INFINITY));
     }
 }
