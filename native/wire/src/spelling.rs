@@ -1,10 +1,17 @@
 //! What somebody may have meant by a name that does not exist.
 
+/// Longest word that is compared, in bytes. Comparing takes time and memory by the product of both lengths, and a word may be somebody else's.
+const LONGEST: usize = 256;
+
 /// The known name that is closest to `word`, if it is close enough to be a slip of the pen.
 pub fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > LONGEST {
+        return None;
+    }
     let longest = word.chars().count().max(3);
     known
         .into_iter()
+        .filter(|name| name.len() <= LONGEST)
         .map(|name| (distance(word, name), name))
         .filter(|(changes, _)| *changes <= longest / 3)
         .min_by_key(|(changes, _)| *changes)
@@ -46,6 +53,13 @@ mod tests {
         {
             assert_eq!(closest(word, known), Some(meant), "{word}");
         }
+    }
+
+    #[test]
+    fn words_that_nobody_writes_by_hand_are_compared_with_nothing() {
+        let long = "a".repeat(1_000_000); // the square of that is more memory than there is
+        assert_eq!(closest(&long, [&*long, "sum"]), None);
+        assert_eq!(closest("smu", [&*long, "sum"]), Some("sum"));
     }
 
     #[test]
