@@ -1,6 +1,6 @@
 //! The attributes that objects of a datatype have: their names, types, ranges and defaults.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::ops::Range;
 
@@ -12,6 +12,9 @@ use crate::Mistake;
 
 /// Attributes of one schema at most.
 pub const MOST_ATTRIBUTES: usize = 1_000;
+
+/// Bytes of the text of a schema at most.
+pub const MOST_BYTES: usize = 64 * 1024;
 
 /// Words of selectors, which no attribute can have as its name.
 pub const RESERVED: &[&str] =
@@ -232,6 +235,9 @@ impl Schema {
     /// assert_eq!(Schema::parse("step:itn").unwrap_err().problem, "there is no type 'itn'; did you mean int?");
     /// ```
     pub fn parse(text: &str) -> Result<Schema, Mistake> {
+        if text.len() > MOST_BYTES {
+            return Err(Mistake::new(0..text.len(), format!("a schema has at most {MOST_BYTES} bytes")));
+        }
         let mut schema = Schema::default();
         let mut declarations = Declarations { text, at: 0 };
         while let Some((attribute, at)) = declarations.next()? {
@@ -411,8 +417,9 @@ impl<'a> Declarations<'a> {
                 "members of an enumeration are words with commas between, as in enum(sfc,pl,ml)",
             ));
         }
-        if let Some(twice) = members.iter().enumerate().find(|(place, member)| members[..*place].contains(member)) {
-            return Err(Mistake::new(at, format!("the member '{}' is declared twice", twice.1)));
+        let mut known = HashSet::new();
+        if let Some(twice) = members.iter().find(|member| !known.insert(&***member)) {
+            return Err(Mistake::new(at, format!("the member '{twice}' is declared twice")));
         }
         Ok(members.into())
     }
@@ -545,6 +552,17 @@ mod tests {
         assert!(schema.complete([("x", Value::Real(f64::NAN))]).is_err());
         assert!(schema.complete([("y", Value::Reals([1.0, f64::NAN].into()))]).is_err());
         assert!(schema.complete([("x", Value::Real(f64::INFINITY))]).is_ok());
+    }
+
+    #[test]
+    fn schemas_are_bounded() {
+        let many: Vec<String> = (0..10_000).map(|number| format!("m{number}")).collect();
+        let began = std::time::Instant::now();
+        assert!(Schema::parse(&format!("e:enum({})", many.join(","))).is_ok());
+        assert!(began.elapsed().as_secs_f64() < 0.5, "every member was compared with every other");
+        let problem = |text: &str| Schema::parse(text).unwrap_err().problem;
+        assert_eq!(problem(&" ".repeat(MOST_BYTES + 1)), "a schema has at most 65536 bytes");
+        assert_eq!(problem(&"é".repeat(MOST_BYTES)), "a schema has at most 65536 bytes");
     }
 
     #[test]

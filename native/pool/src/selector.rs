@@ -79,7 +79,7 @@ impl Selector {
     /// ```
     pub fn compile(text: &str, schema: &Schema, variable: impl Fn(&str) -> Option<Value>) -> Result<Selector, Mistake> {
         if text.len() > MOST_BYTES {
-            return Err(Mistake::new(MOST_BYTES..text.len(), format!("a selector has at most {MOST_BYTES} bytes")));
+            return Err(Mistake::new(0..text.len(), format!("a selector has at most {MOST_BYTES} bytes")));
         }
         let expression = parser::parse(text)?;
         Ok(Selector { test: compiler::Compiler { schema, variable: &variable }.test(expression)? })

@@ -133,22 +133,25 @@ impl Parser {
     }
 
     fn set(&mut self, what: Expression) -> Result<Node, Mistake> {
-        // `in (1)..5` begins like a list.
-        if self.sign("(") {
-            let begin = self.at;
-            let mut members = vec![self.sum()?];
-            while self.sign(",") {
-                members.push(self.sum()?);
+        // `in (1)..5` begins like a list. What was read of it is not read again: within each other, that would take twice as long each time.
+        let least = match self.sign("(") {
+            true => {
+                let begin = self.tokens[self.at - 1].1.start;
+                let mut members = vec![self.sum()?];
+                while self.sign(",") {
+                    members.push(self.sum()?);
+                }
+                if !self.sign(")") {
+                    return Err(self.expected("',' or ')'"));
+                }
+                match <[Expression; 1]>::try_from(members) {
+                    Ok([only]) if self.is_sign_next("..") => Expression { node: only.node, at: begin..self.last_end() },
+                    Ok(only) => return Ok(Node::OneOf(Box::new(what), only.into())),
+                    Err(members) => return Ok(Node::OneOf(Box::new(what), members)),
+                }
             }
-            if !self.sign(")") {
-                return Err(self.expected("',' or ')'"));
-            }
-            if members.len() > 1 || !self.is_sign_next("..") {
-                return Ok(Node::OneOf(Box::new(what), members));
-            }
-            self.at = begin - 1;
-        }
-        let least = self.sum()?;
+            false => self.sum()?,
+        };
         if !self.sign("..") {
             return Err(self.expected("'..', as in 'in 0..10', or a list, as in 'in (1, 2)'"));
         }

@@ -216,8 +216,22 @@ fn selectors_are_bounded() {
     assert!(Selector::compile(&long(1_000), &schema(), variable).is_ok());
     assert_eq!(mistake(&long(1_001)).problem, "a selector has at most 1000 operations");
     assert_eq!(mistake(&" ".repeat(MOST_BYTES + 1)).problem, "a selector has at most 65536 bytes");
+    let wide = format!("x{}", "é".repeat(MOST_BYTES));
+    let at = mistake(&wide).at;
+    assert!(wide.is_char_boundary(at.start) && wide.is_char_boundary(at.end));
     let many = vec!["not step = 1"; 4_000].join(" or ");
     assert!(Selector::compile(&many, &schema(), variable).is_ok());
+}
+
+#[test]
+fn ranges_in_parentheses_within_each_other_are_read_once() {
+    let nested =
+        |depth: usize| (0..depth).fold("step in (1)..2".to_owned(), |inner, _| format!("step in (({inner}))..1"));
+    let began = std::time::Instant::now();
+    assert_eq!(mistake(&nested(40)).problem, "this is a condition, where a value is expected");
+    assert!(began.elapsed().as_secs_f64() < 5.0);
+    assert!(chooses("step in (1)..(2)", vec![("step", Value::Int(2))]).unwrap());
+    assert_eq!(mistake("step in ('a')..2").at, 0..13);
 }
 
 #[test]
