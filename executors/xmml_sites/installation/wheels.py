@@ -204,8 +204,9 @@ def _downloaded(name: str, kind: PythonKind, folder: Path) -> Path:
         options += ["--platform", platform]
     command = ["pip", "download", *options, "--dest", str(folder), wanted]
     try:
+        # -P: else a pip.py in the folder that we happen to be in would be run, and that folder may be somebody else's.
         done = subprocess.run(
-            [sys.executable, "-m", *command], capture_output=True, text=True, timeout=_DOWNLOAD_S, check=False
+            [sys.executable, "-P", "-m", *command], capture_output=True, text=True, timeout=_DOWNLOAD_S, check=False
         )
         said = (done.stderr.strip() or "pip gave no reason").splitlines()[-1]
     except subprocess.TimeoutExpired:

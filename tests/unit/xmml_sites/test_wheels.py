@@ -135,3 +135,13 @@ def test_a_wheel_that_cannot_be_had_is_named_with_the_command_that_fetches_it(
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
     with pytest.raises(WheelMissing, match=r"no wheel of numpy==\S+ for Python 3\.99 .*pip download .*--wheels"):
         collect(PythonKind(99, "x86_64", 28), None, tmp_path)
+
+
+def test_a_pip_in_the_folder_that_one_is_in_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pip.py").write_text("open('executed', 'w')\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(wheels, "needed", lambda: ["numpy"])
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(WheelMissing):
+        collect(PythonKind(99, "x86_64", 28), None, tmp_path / "cache")
+    assert not (tmp_path / "executed").exists()
