@@ -35,6 +35,11 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
 const KEEPALIVE_PROBES: u32 = 4;
 /// Limit of an attempt to connect to an agent.
 const RECONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
+/// Connections in a row on which somebody has accepted and then left without a proof, after which no more are made.
+const MOST_UNPROVEN: u32 = 10;
+/// Pause before the second of them; each is twice as long as the one before. (The first comes at once: mostly the agent has ended, and it
+/// is refused.)
+const UNPROVEN_PAUSE: Duration = Duration::from_millis(50);
 /// How long writing an order is tried again that its file does not take, before its job is lost.
 const WRITES_WITHIN: Duration = Duration::from_secs(60);
 
@@ -189,6 +194,7 @@ impl LoginProxy {
                     limit = limit.min(monitor.until.saturating_duration_since(now));
                 }
                 State::LookedUp => {}
+                State::Pausing => limit = limit.min(monitor.until.saturating_duration_since(now)),
                 State::Failed(_) => limit = Duration::ZERO,
             }
         }
@@ -396,6 +402,8 @@ enum State {
     /// Both ends prove that they know the secret.
     Greeting(Box<AgentHandshake>),
     Up(TcpStream),
+    /// Who has accepted has left without a proof; there is another attempt later.
+    Pausing,
     Failed(io::ErrorKind),
 }
 
@@ -412,6 +420,8 @@ struct AgentMonitor {
     secret: Vec<u8>,
     was_up: bool,
     has_news: bool,
+    /// Connections since the last one with a proof.
+    unproven: u32,
     until: Instant,
     state: State,
 }
@@ -432,6 +442,7 @@ impl AgentMonitor {
             secret,
             was_up: false,
             has_news: false,
+            unproven: 0,
             until: Instant::now(),
             state: State::LookedUp,
         }
@@ -471,14 +482,29 @@ impl AgentMonitor {
         match std::mem::replace(&mut self.state, State::LookedUp) {
             State::Greeting(handshake) => match handshake.advance() {
                 HandshakeProgress::Waits(handshake) => self.state = State::Greeting(handshake),
-                HandshakeProgress::Proven(connection) => self.state = State::Up(connection),
+                HandshakeProgress::Proven(connection) => {
+                    self.unproven = 0;
+                    self.state = State::Up(connection);
+                }
                 HandshakeProgress::Stranger => return Health::Unknown,
-                HandshakeProgress::Ended => self.connect(now),
+                HandshakeProgress::Ended => {
+                    self.unproven += 1;
+                    match self.unproven {
+                        1 => self.connect(now),
+                        2..MOST_UNPROVEN => {
+                            self.until = now + UNPROVEN_PAUSE * (1 << (self.unproven - 2));
+                            self.state = State::Pausing;
+                        }
+                        _ => return Health::Unknown,
+                    }
+                }
             },
+            State::Pausing if now < self.until => self.state = State::Pausing,
+            State::Pausing => self.connect(now),
             other => self.state = other,
         }
         let failed = match &self.state {
-            State::LookedUp | State::Greeting(_) | State::Up(_) => return Health::Lives,
+            State::LookedUp | State::Pausing | State::Greeting(_) | State::Up(_) => return Health::Lives,
             State::Failed(kind) => *kind,
             State::Connecting(attempt) => {
                 let is_decided = poll(&[For::Writing(attempt.as_raw_fd())], Duration::ZERO).is_ok_and(|ready| ready[0]);

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{mpsc, Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{json, Value};
 use xmml_site::agent::{Agent, Place, Status};
@@ -280,6 +280,27 @@ fn the_login_proxy_gives_away_neither_the_secret_nor_a_proof_to_one_who_takes_th
     };
     connection.write_all(&challenge).unwrap();
     assert_eq!(connection.read(&mut [0]).unwrap(), 0, "it is answered");
+    talk.end();
+}
+
+#[test]
+fn who_takes_the_port_of_an_agent_and_hangs_up_again_and_again_is_not_dialled_without_a_pause() {
+    let mut talk = Talk::with_jobs("hangs-up", &["m.1/0"]);
+    let (impostor, connection) = talk.watch("m.1/0");
+    drop(connection);
+    impostor.set_nonblocking(true).unwrap();
+    let (began, mut count) = (Instant::now(), 0);
+    while began.elapsed() < Duration::from_secs(1) {
+        match impostor.accept() {
+            Ok(_) => count += 1,
+            Err(_) => thread::sleep(Duration::from_micros(100)),
+        }
+    }
+    assert!((1..=6).contains(&count), "{count} connections in a second");
+    // The agent may have been too busy for us: who is there then is asked for a proof.
+    impostor.set_nonblocking(false).unwrap();
+    let (mut again, _) = impostor.accept().unwrap();
+    assert!(again.read(&mut [0; 64]).unwrap() > 0);
     talk.end();
 }
 
