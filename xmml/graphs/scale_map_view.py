@@ -109,7 +109,7 @@ def scale_figure(model: Model) -> Figure:
     from matplotlib.figure import Figure
 
     found = scale_map(model)
-    with rc_context({"font.size": 10, "axes.linewidth": 0.8}):
+    with rc_context({"font.size": 10, "axes.linewidth": 0.8, "text.parse_math": False}):  # names are no formulas
         figure = Figure(figsize=(_WIDTH_IN, _HEIGHT_IN), facecolor=PAPER)
         axes = figure.add_axes((0.13, 0.2, 0.84, 0.7))
         figure.text(0.13, 0.945, model.name or model.id, color=INK, fontsize=12, fontweight="bold", va="center")

@@ -37,6 +37,14 @@ def test_the_picture_has_the_names_the_ticks_and_the_templates() -> None:
     assert {"macro", "micro", "time", "space", "call", "release", "1 hr", "1 mm"} <= set(words)
 
 
+def test_a_name_is_no_formula(tmp_path: Path) -> None:
+    document = (DOCUMENTS / "restenosis.xml").read_text(encoding="utf-8")
+    named = document.replace("<model ", r'<model name="$\frac{a}{$ costs" ', 1)
+    (tmp_path / "model.xmml").write_text(named, encoding="utf-8")
+    words = words_in(picture(check(tmp_path / "model.xmml").model_or_raise(), "scales", "svg"))
+    assert r"$\frac{a}{$ costs" in words
+
+
 def test_what_cannot_be_drawn_is_named() -> None:
     words = words_in(picture(check(DOCUMENTS / "restenosis.xml").model_or_raise(), "scales", "svg"))
     assert "not drawn, for want of a scale: START" in words
