@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shlex
+import shutil
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
@@ -43,6 +45,8 @@ FILES = "files"
 MAKING_ATTEMPTS = 5
 #: How long the site may take to remove it.
 CLOSED_WITHIN_S = 10.0
+#: So much of the standard error of a failed command is looked at for its last line [bytes].
+LAST_WORDS_B = 65536
 #: So often in a row a queue or a connection may give no answer before a job is given up.
 SILENT_ROUNDS = 12
 
@@ -284,9 +288,7 @@ class _SiteSession:
         if end.result is None:
             raise SiteJobFailed(f"job {number} at {self.site.name} ended without a result: {end.why}")
         result = end.result
-        written = [await self.transport.get_text(f"{folder}/{each}") or "" for each in (STDOUT, STDERR)]
-        job.output_to.parent.mkdir(parents=True, exist_ok=True)
-        job.output_to.write_text("".join(written), encoding="utf-8")
+        last_words = await self._fetch_words(job, folder)
         there = await self._find(folder, job.logs)
         wanted = list(there)
         if result.status == 0:
@@ -299,10 +301,29 @@ class _SiteSession:
             Path(each).parent.mkdir(parents=True, exist_ok=True)
         await self.transport.get_many([(f"{folder}/{FILES}/{each}", Path(each)) for each in dict.fromkeys(wanted)])
         if result.status != 0:
-            lines = [line.strip() for line in written[1].splitlines() if line.strip()]
+            lines = [line.strip() for line in last_words.splitlines() if line.strip()]
             why = f": {lines[-1][:500]}" if lines else ""
             told = end.why or f"the command ended with exit status {result.status} on {result.host}"
             raise SiteJobFailed(f"{told} at {self.site.name}{why}")
+
+    async def _fetch_words(self, job: SiteJob, folder: str) -> str:
+        """Bring what the command has written to standard output and error, however much that is; return the end of the
+        latter."""
+        job.output_to.parent.mkdir(parents=True, exist_ok=True)
+        parts = {each: job.output_to.with_name(f"{job.output_to.name}.{each}") for each in (STDOUT, STDERR)}
+        await self.transport.run(f"cd {shlex.quote(folder)} && touch {STDOUT} {STDERR}")  # a queue may have made none
+        try:
+            await self.transport.get_many([(f"{folder}/{each}", part) for each, part in parts.items()])
+            with open(job.output_to, "wb") as together:
+                for part in parts.values():
+                    with open(part, "rb") as opened:
+                        shutil.copyfileobj(opened, together)
+            with open(parts[STDERR], "rb") as errors:
+                errors.seek(max(0, os.fstat(errors.fileno()).st_size - LAST_WORDS_B))
+                return errors.read().decode(errors="replace")
+        finally:
+            for part in parts.values():
+                part.unlink(missing_ok=True)
 
     async def _find(self, folder: str, names: tuple[str, ...]) -> list[str]:
         """Return the files there that have these names or lie in folders of these names.

@@ -180,6 +180,21 @@ def test_a_failure_is_told_with_site_status_and_last_words(tmp_path: Path, serve
     assert workflow.left() == []
 
 
+def test_a_command_may_write_as_much_as_it_likes(tmp_path: Path, server: Sshd) -> None:
+    snakefile = """
+rule talk:
+    output: "done"
+    resources: site="alpha"
+    shell: "seq 400000; seq 400000 >&2; touch {output}"
+"""
+    workflow = AtASite(tmp_path / "study", server, snakefile)
+    status, output = workflow.run()
+    assert status == 0, output
+    (log,) = (workflow.folder / ".snakemake/xmml/logs/talk").iterdir()
+    assert log.read_text().splitlines() == [str(number) for number in range(1, 400001)] * 2
+    assert workflow.left() == []
+
+
 def test_the_log_of_a_failed_rule_comes_back(tmp_path: Path, server: Sshd) -> None:
     workflow = AtASite(tmp_path / "study", server, failing("echo why > {log}; exit 1", more='log: "one.log"'))
     workflow.run()
