@@ -267,7 +267,12 @@ impl LoginProxy {
         }
         for (job, (host, port)) in request.watch {
             self.gone.remove(&job);
+            // Without one, anybody who answers could prove that they know it; the files are polled.
             let secret = fs::read(self.run.join("jobs").join(&job).join(SECRET)).unwrap_or_default();
+            if secret.is_empty() {
+                self.monitors.remove(&job);
+                continue;
+            }
             let monitor = match host.parse::<IpAddr>() {
                 Ok(address) => AgentMonitor::at(SocketAddr::new(address, port), secret),
                 Err(_) => AgentMonitor::looked_up(format!("{host}:{port}"), secret),

@@ -112,8 +112,17 @@ impl Talk {
         }
     }
 
+    /// Makes the secret of an agent, unless it has one.
+    fn make_secret(&self, job: &str) {
+        let secret = self.run.join("jobs").join(job).join("secret");
+        if !secret.exists() {
+            fs::write(secret, "a secret").unwrap();
+        }
+    }
+
     /// Has the proxy tell of an agent; returns the agent, as far as the proxy sees it.
     fn watch(&mut self, job: &str) -> (TcpListener, TcpStream) {
+        self.make_secret(job);
         let agent = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = agent.local_addr().unwrap().port();
         self.say(&json!({"listen": {job: 0}, "watch": {job: ["127.0.0.1", port]}}));
@@ -213,6 +222,7 @@ fn the_lease_is_renewed_while_no_name_server_answers() {
     let answer = Mutex::new(answer);
     let resolver = Resolver::with(Arc::new(move |_: &str| answer.lock().unwrap().recv().unwrap())).unwrap();
     let mut talk = Talk::with_resolver("silent-names", &["m.1/0"], resolver);
+    talk.make_secret("m.1/0");
     talk.say(&json!({"listen": {"m.1/0": 0}, "watch": {"m.1/0": ["node", address.port()]}}));
     talk.say(&json!({"lease": 1, "s": 90}));
     assert_eq!(talk.next(), json!({"is": "alive", "lease": 1}));
@@ -280,6 +290,18 @@ fn the_login_proxy_gives_away_neither_the_secret_nor_a_proof_to_one_who_takes_th
     };
     connection.write_all(&challenge).unwrap();
     assert_eq!(connection.read(&mut [0]).unwrap(), 0, "it is answered");
+    talk.end();
+}
+
+#[test]
+fn nobody_is_dialled_whose_secret_cannot_be_read() {
+    let mut talk = Talk::with_jobs("no-secret", &["m.1/0"]);
+    let impostor = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    impostor.set_nonblocking(true).unwrap();
+    talk.say(&json!({"watch": {"m.1/0": ["127.0.0.1", impostor.local_addr().unwrap().port()]}}));
+    talk.say(&json!({"lease": 1, "s": 90})); // answered after that
+    assert_eq!(talk.next()["is"], "alive");
+    assert_eq!(impostor.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
     talk.end();
 }
 
