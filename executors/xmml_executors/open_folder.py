@@ -94,11 +94,7 @@ class OpenFolder:
         Raises:
             OSError: as in `open`, or it is no regular file.
         """
-        descriptor = self.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise OSError(errno.EINVAL, "it is not a regular file", str(self.path / name))
-        return open(descriptor, "rb")
+        return open(self._open_regular(name, os.O_RDONLY), "rb")
 
     def read(self, name: str) -> bytes:
         """Return the content of a regular file.
@@ -113,9 +109,9 @@ class OpenFolder:
         """Write a file; earlier content is replaced.
 
         Raises:
-            OSError: as in `open`, or it cannot be written.
+            OSError: as in `open_to_read`, or it cannot be written.
         """
-        with open(self.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+        with open(self._open_regular(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
             file.write(content)
 
     def make_folder(self, name: str) -> None:
@@ -161,6 +157,14 @@ class OpenFolder:
         if name != place and not name.startswith(f"{place}/"):
             return error
         return OSError(error.errno, error.strerror, f"{self.path}{name.removeprefix(place)}")
+
+    def _open_regular(self, name: str, flags: int, mode: int = FILE_MODE) -> int:
+        """Open a regular file; a pipe that a program has made in its place is not waited for."""
+        descriptor = self.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY, mode)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(errno.EINVAL, "it is not a regular file", str(self.path / name))
+        return descriptor
 
     def _at(self, name: str, do: Callable[[str, int], _A]) -> _A:
         """Do something with a name in the folder that has it, given by its descriptor."""

@@ -58,6 +58,19 @@ def test_a_link_that_is_removed_goes_alone(folder: OpenFolder) -> None:
     assert sorted(folder.names()) == ["logs", "notes"]
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("has_reader", [False, True])
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(folder: OpenFolder, *, has_reader: bool) -> None:
+    os.mkfifo(folder.path / "report.html")
+    reader = os.open(folder.path / "report.html", os.O_RDONLY | os.O_NONBLOCK) if has_reader else None
+    with pytest.raises(OSError, match=r"report\.html"):
+        folder.write("report.html", b"content")
+    with pytest.raises(OSError, match=r"report\.html"):
+        folder.read("report.html")
+    if reader is not None:
+        os.close(reader)
+
+
 @pytest.mark.parametrize("name", ["../precious/notes", "logs/../../precious/notes", "/etc/passwd", "logs//a", "."])
 def test_a_name_that_leads_elsewhere_is_refused(folder: OpenFolder, name: str) -> None:
     with pytest.raises(OSError, match="it is not a name below the folder of a run"):
