@@ -176,13 +176,14 @@ def test_what_cannot_be_made_ready_is_named_and_the_command_is_not_run(queue, wh
 
 
 def test_a_cancelled_job_ends_with_all_that_it_started(queue):
-    job = JobScript("cancelled", queue.folder(), "sleep 1000 & echo $!; wait")
+    job = JobScript("cancelled", queue.folder(), "sleep 1000 & echo $!; wait $!")
     id = queue.submit(job)
     queue.speaks(job)
     queue.run(queue.scheduler.cancel_command([id, "99999" if queue.scheduler.name != "local" else "h:1:1"]))
     assert queue.wait(id, lambda status: status.state.is_over).state in (JobState.CANCELLED, JobState.GONE)
     result = queue.ended(job)
-    assert (result.phase, result.detail, result.status) == ("stopped", "command", 143)
+    # All processes of the job are told; the command may have ended before the script hears of it.
+    assert (result.phase, result.detail, result.status) in (("stopped", "command", 143), ("command", "", 143))
 
 
 def test_a_command_that_ignores_being_told_is_ended_all_the_same(queue):
