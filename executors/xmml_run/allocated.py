@@ -6,13 +6,13 @@ import contextlib
 import math
 import os
 import socket
-import struct
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from xmml_executors.outcome import ExitStatus
+from xmml_executors.peers import user_of
 from xmml_planner import NoPlan, Plan, plan
 
 from xmml.graphs.quantity_text import value_text
@@ -114,11 +114,9 @@ def _holder_of(name: str) -> int | None:
         try:
             asking.setblocking(False)
             asking.connect(name)
-            credentials = asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            return user_of(asking)
         except OSError:
             return None
-    user: int = struct.unpack("3i", credentials)[1]
-    return user
 
 
 def plan_in_allocation(model: Model, hosts: int | None, allocation: Allocation) -> tuple[Plan, tuple[str, ...]]:
