@@ -43,6 +43,7 @@ def lie_in_lines(honest: IO[bytes], lie: dict[str, Any] | None) -> None:
         put(line)
         if lie is not None and f'"is":"{lie["after"]}"'.encode() in line.replace(b" ", b""):
             put(filled(lie["line"], json.loads(line)) + b"\n")
+            note_told()
             lie = None
 
 
@@ -54,6 +55,7 @@ def lie_in_messages(honest: IO[bytes], lie: dict[str, Any]) -> None:
         if number == 0 and "listed" in lie:
             answer = json.loads(message)
             message = json.dumps({**answer, "found": [*answer["found"], lie["listed"]]}).encode()
+            note_told()
         elif number not in (0, *SIGNS) and "entry" in lie:
             message = changed(message, lie["entry"])
         put(HEAD.pack(number, len(message) if number not in SIGNS else length) + message)
@@ -65,7 +67,13 @@ def changed(message: bytes, members: dict[str, Any]) -> bytes:
     if kind == FileMessage.ENTRIES:
         for name, value in members.items():
             values[1][0][MEMBERS.index(name)] = value
+        note_told()
     return written(kind, *values)
+
+
+def note_told() -> None:
+    """Say that the lie was told: a test in which it was not shows nothing."""
+    Path(os.environ["XMML_LIE"]).with_suffix(".told").touch()
 
 
 def filled(line: object, before: dict[str, object]) -> bytes:

@@ -55,29 +55,19 @@ def test_parts_of_a_file_of_any_size_are_made_one_after_the_other() -> None:
     assert made == bulk_transfer.SIDE_BY_SIDE
 
 
-@pytest.mark.parametrize("size", ["9" * 19, "-1", "\u00b2", "no size"])
-def test_a_size_that_no_file_has_is_an_error(tmp_path: Path, size: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    lying = tmp_path / "bin/stat"
+@pytest.mark.parametrize(
+    ("command", "says", "told"),
+    [
+        *(("stat", size, "reading") for size in ("9" * 19, "-1", "\u00b2", "no size")),
+        ("tar", "nonsense", "there failed: no archive has come"),
+    ],
+)
+def test_what_no_file_can_be_is_an_error_that_names_the_file(
+    tmp_path: Path, command: str, says: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lying = tmp_path / "bin" / command
     lying.parent.mkdir()
-    lying.write_text(f"#!/bin/sh\nprintf '%s\\n' '{size}'\n")
-    lying.chmod(0o755)
-    monkeypatch.setenv("PATH", str(lying.parent), prepend=":")
-
-    async def fetched() -> None:
-        transport = LocalTransport("alpha")
-        try:
-            await transport.get(str(tmp_path / "there"), tmp_path / "here")
-        finally:
-            await transport.close()
-
-    with pytest.raises(RemoteFileError, match="reading"):
-        asyncio.run(fetched())
-
-
-def test_what_is_no_archive_is_an_error_that_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lying = tmp_path / "bin/tar"
-    lying.parent.mkdir()
-    lying.write_text("#!/bin/sh\necho nonsense\n")
+    lying.write_text(f"#!/bin/sh\nprintf '%s\\n' '{says}'\n")
     lying.chmod(0o755)
     (tmp_path / "there").write_text("something")
     monkeypatch.setenv("PATH", str(lying.parent), prepend=":")
@@ -89,5 +79,5 @@ def test_what_is_no_archive_is_an_error_that_names_the_file(tmp_path: Path, monk
         finally:
             await transport.close()
 
-    with pytest.raises(RemoteFileError, match="there failed: no archive has come"):
+    with pytest.raises(RemoteFileError, match=told):
         asyncio.run(fetched())
