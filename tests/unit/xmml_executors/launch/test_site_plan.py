@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import subprocess
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,17 @@ def stranger_to(port: int, *, encrypt: bool = True) -> subprocess.Popen[bytes]:
     return stranger
 
 
+def carry_out(steps: Coroutine[Any, Any, None], here: LocalRelay, strangers: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Carry out the steps of a test, and end the relays however that ends."""
+    try:
+        asyncio.run(steps)
+    finally:
+        here.close()
+        for stranger in strangers:
+            stranger.kill()
+            stranger.communicate()
+
+
 def test_a_relay_that_takes_links_in_clear_takes_them_from_those_of_the_plan_only(tmp_path: Path) -> None:
     plan = plan_of(path("laptop", "alpha", encrypt=False))
     clear_from = relay_links(plan, "laptop").clear_from
@@ -147,10 +159,9 @@ def test_a_relay_that_takes_links_in_clear_takes_them_from_those_of_the_plan_onl
     here = LocalRelay(
         f"t{os.getpid()}-h", RUN, KEY, OpenFolder(tmp_path), log.name, is_open=False, clear_from=clear_from
     )
-    stranger: subprocess.Popen[bytes] | None = None
+    strangers: list[subprocess.Popen[bytes]] = []
 
     async def all_of_it() -> None:
-        nonlocal stranger
         site = site_at(tmp_path, "alpha")
         options = relay_links(plan, "alpha").words(f"127.0.0.1:{here.port}")
         there = RemoteRelay(site, f"t{os.getpid()}-t", options, RUN, KEY, here.certificates)
@@ -158,7 +169,7 @@ def test_a_relay_that_takes_links_in_clear_takes_them_from_those_of_the_plan_onl
             assert await there.start()
             await until(lambda: link_of(here.name).get("site") == there.name, "the relays are not linked")
             assert not link_of(here.name)["encrypted"]
-            stranger = stranger_to(here.port, encrypt=False)
+            strangers.append(stranger_to(here.port, encrypt=False))
             await until(lambda: status_of(here.name)["refused"] > 2, "the stranger is not refused")
             assert [link["site"] for link in status_of(here.name)["links"]] == [there.name]
             refusals = [line for line in log.read_text().splitlines() if "no link in clear is taken" in line]
@@ -166,21 +177,14 @@ def test_a_relay_that_takes_links_in_clear_takes_them_from_those_of_the_plan_onl
         finally:
             await site.transport.close()
 
-    try:
-        asyncio.run(all_of_it())
-    finally:
-        here.close()
-        if stranger is not None:
-            stranger.kill()
-            stranger.communicate()
+    carry_out(all_of_it(), here, strangers)
 
 
 def test_relays_of_a_run_trust_each_other_only_also_after_they_were_started_again(tmp_path: Path) -> None:
     here = LocalRelay(f"t{os.getpid()}-h", RUN, KEY, OpenFolder(tmp_path), "here.log", is_open=False)
-    stranger: subprocess.Popen[bytes] | None = None
+    strangers: list[subprocess.Popen[bytes]] = []
 
     async def all_of_it() -> None:
-        nonlocal stranger
         site = site_at(tmp_path, "alpha")
         options = ["--link", f"127.0.0.1:{here.port}"]
         there = RemoteRelay(site, f"t{os.getpid()}-t", options, RUN, KEY, here.certificates)
@@ -191,7 +195,7 @@ def test_relays_of_a_run_trust_each_other_only_also_after_they_were_started_agai
         try:
             assert await there.start()
             await until(are_linked, "the relays are not linked")
-            stranger = stranger_to(here.port)
+            strangers.append(stranger_to(here.port))
             await until(lambda: status_of(here.name)["refused"] > 2, "the stranger is not refused")
             assert [link["site"] for link in status_of(here.name)["links"]] == [there.name]
             assert are_linked()
@@ -213,10 +217,4 @@ def test_relays_of_a_run_trust_each_other_only_also_after_they_were_started_agai
         finally:
             await site.transport.close()
 
-    try:
-        asyncio.run(all_of_it())
-    finally:
-        here.close()
-        if stranger is not None:
-            stranger.kill()
-            stranger.communicate()
+    carry_out(all_of_it(), here, strangers)
