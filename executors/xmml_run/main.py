@@ -50,7 +50,13 @@ def _guarded(name: str, command: Callable[[Sequence[str]], int], arguments: Sequ
     from xmml_run.terminal_text import guarded_terminal
 
     with guarded_terminal():
-        return _carried_out(name, command, arguments)
+        status = _carried_out(name, command, arguments)
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        _silence()  # else the interpreter tries again when it ends, and makes another exit status of the failure
+    return status
 
 
 def _carried_out(name: str, command: Callable[[Sequence[str]], int], arguments: Sequence[str]) -> int:

@@ -106,6 +106,7 @@ os.chmod(f"{above}/project", 0o777)
 """
 
 
+@needs_root
 def test_a_user_who_may_exchange_a_folder_above_a_run_gets_nothing_written_or_read(place: Path) -> None:
     models, above, precious = Models(place), place / "above", place / "precious"
     (above / "project").mkdir(parents=True)
