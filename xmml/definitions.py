@@ -25,7 +25,7 @@ from xmml.model import (
 from xmml.positions import Position
 from xmml.run_options import run_options, settings_of
 from xmml.scales import Range, Scale, ScaleKind, name_unnamed
-from xmml.tree import Element
+from xmml.tree import RUN, Element
 from xmml.units import Dimension, Quantity, UnitError, parse
 
 #: The elements that make instances.
@@ -216,6 +216,7 @@ def read_datatypes(definitions: Element) -> Mapping[str, Datatype]:
                     version=element.get("version"),
                     size_estimate=element.get("size_estimate"),
                     extends=element.get("extends"),
+                    attributes=element.get("attributes", RUN),
                     position=element.position,
                 ),
             )

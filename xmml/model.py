@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from xmml.graphs.views import ViewName
     from xmml.problems import Problem
 
+#: What may wait for a reader of a pool, unless `run:limit` says otherwise.
+DEFAULT_LIMIT_BYTES = 64 * 2**20
+
 Kind = Literal["submodel", "mapper", "terminal"]
 Direction = Literal["in", "out"]
 Operator = Literal["finit", "Oi", "S", "B", "Of"]
@@ -48,13 +51,19 @@ def _nothing() -> Mapping[str, str]:
 
 @dataclass(frozen=True)
 class Datatype:
-    """A type of message. `size_estimate` is a formula (in bits) in the scales and parameters of who sends it."""
+    """A type of message, or of the payload of an object.
+
+    Attributes:
+        size_estimate: a formula (in bits) in the scales and parameters of who sends it.
+        attributes: declarations of the attributes of objects (`run:attributes`), besides those of what it extends.
+    """
 
     id: str
     class_: str | None = None
     version: str | None = None
     size_estimate: str | None = None
     extends: str | None = None
+    attributes: str | None = None
     position: Position | None = field(default=None, compare=False)
 
 
@@ -252,6 +261,34 @@ class Coupling:
 
 
 @dataclass(frozen=True)
+class PoolCoupling:
+    """A way for objects from an out port to an in port, whose instance chooses among them (`run:kind="pool"`).
+
+    Every copy of the sender is coupled to every copy of the receiver. The analyses do not count what passes.
+
+    Attributes:
+        attributes: declarations of the attributes of the objects, those of extended datatypes first.
+        select: which objects are chosen (`run:select`); empty: all.
+        limit_bytes: how much may wait for one copy of the receiver from one copy of the sender (`run:limit`).
+        size_bytes, methods, protect: as of `Coupling`, of one object.
+    """
+
+    name: str | None
+    sender: Endpoint
+    receiver: Endpoint
+    attributes: str = ""
+    select: str = ""
+    limit_bytes: int = DEFAULT_LIMIT_BYTES
+    size_bytes: float | None = None
+    methods: tuple[str, ...] = ()
+    protect: bool | None = None
+    position: Position | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.sender} -> {self.receiver}"
+
+
+@dataclass(frozen=True)
 class Instance:
     """One part of the running model (or several equal ones, if it has a multiplicity).
 
@@ -312,6 +349,8 @@ class Model:
 
     Attributes:
         path: the document it was read from; programs and files are named relative to its folder.
+        couplings: those that carry messages.
+        pools: those that carry objects.
         document: the document as written, for writing the model back.
         found: what the check found when the model was loaded (`xmml.load`).
     """
@@ -327,6 +366,7 @@ class Model:
     definitions: Mapping[str, Definition] = field(default_factory=lambda: MappingProxyType({}))
     instances: Mapping[str, Instance] = field(default_factory=lambda: MappingProxyType({}))
     couplings: tuple[Coupling, ...] = ()
+    pools: tuple[PoolCoupling, ...] = ()
     document: Document | None = field(default=None, compare=False, repr=False)
     found: tuple[Problem, ...] | None = field(default=None, compare=False, repr=False)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, cast
 
@@ -15,7 +15,9 @@ from xmml.checks.attributes import unknown_attributes_below
 from xmml.checks.classes import filter_problem, is_built_in_source
 from xmml.checks.index import InstanceEntry, instance_id, instance_kind, parameter
 from xmml.checks.outside import source_problem
+from xmml.checks.pools import is_pool
 from xmml.checks.scales import scale_problems
+from xmml.checks.selectors import selector_problems
 from xmml.checks.sizes import size_problems
 from xmml.definitions import (
     KINDS,
@@ -32,12 +34,25 @@ from xmml.definitions import (
 )
 from xmml.document import Document, load_parameters
 from xmml.late_dataclass import dataclass
-from xmml.model import AppliedFilter, Coupling, Definition, Endpoint, Filter, Instance, Kind, Model, read_only
+from xmml.model import (
+    DEFAULT_LIMIT_BYTES,
+    AppliedFilter,
+    Coupling,
+    Definition,
+    Endpoint,
+    Filter,
+    Instance,
+    Kind,
+    Model,
+    PoolCoupling,
+    read_only,
+)
 from xmml.parameters import Override, ParameterFiles, Target, read_overrides
 from xmml.patterns import MOST_ENTRIES, Search
 from xmml.problems import Problem, errors_in, in_order
 from xmml.run_options import settings_of
 from xmml.scales import Scale, merge, name_unnamed
+from xmml.selectors import attributes_of
 from xmml.sizes import SizeEstimates, numeric, variables_of
 from xmml.tree import RUN, Element
 from xmml.units import Dimension
@@ -129,6 +144,7 @@ class _Resolution:
             definitions=read_only(self.definitions_by_id()),
             instances=read_only(instances),
             couplings=self.couplings(instances, targets),
+            pools=self.pools(instances),
             document=self.document,
         )
 
@@ -209,11 +225,17 @@ class _Resolution:
         found = source_problem(element, instance.params.get("file", ""), attribute, folder, self.search)
         return [] if found is None else [found]
 
-    def couplings(self, instances: Mapping[str, Instance], targets: Mapping[str, Target]) -> tuple[Coupling, ...]:
-        found = []
+    def coupled(self, instances: Mapping[str, Instance]) -> Iterator[tuple[Element, Endpoint, Endpoint]]:
+        """Yield the couplings whose two ends exist, with these."""
         for element in self.topology.named("coupling") if self.topology else []:
             sender, receiver = endpoint(element.get("from"), instances), endpoint(element.get("to"), instances)
-            if sender is None or receiver is None:
+            if sender is not None and receiver is not None:
+                yield element, sender, receiver
+
+    def couplings(self, instances: Mapping[str, Instance], targets: Mapping[str, Target]) -> tuple[Coupling, ...]:
+        found = []
+        for element, sender, receiver in self.coupled(instances):
+            if is_pool(element):
                 continue
             settings = {} if element.is_plain else settings_of(element)
             size = quantity(element, "size", Dimension.DATA)
@@ -240,6 +262,29 @@ class _Resolution:
         elements = {name: element for element in self.datatype_elements if (name := element.get("id"))}
         self.problems.extend(size_problems(sizes, found, instances, elements))
         return tuple(sizes.sized(coupling) for coupling in found) if self.datatypes else tuple(found)
+
+    def pools(self, instances: Mapping[str, Instance]) -> tuple[PoolCoupling, ...]:
+        found = []
+        for element, sender, receiver in self.coupled(instances):
+            if not is_pool(element):
+                continue
+            settings = settings_of(element)
+            size = quantity(element, "size", Dimension.DATA)
+            pool = PoolCoupling(
+                name=element.get("name"),
+                sender=sender,
+                receiver=receiver,
+                attributes=attributes_of(self.datatypes, instances[sender.instance].ports[sender.port].datatype),
+                select=element.get("select", RUN) or "",
+                limit_bytes=settings.get("limit", DEFAULT_LIMIT_BYTES),
+                size_bytes=None if size is None else float(size),
+                methods=settings.get("methods", ()),
+                protect=settings.get("protect"),
+                position=element.position,
+            )
+            self.problems.extend(selector_problems(pool, element, instances[receiver.instance]))
+            found.append(pool)
+        return tuple(found)
 
     def applied_filters(self, coupling: Element, sender: Instance, ends: Sequence[Target]) -> Iterable[AppliedFilter]:
         for element in coupling.named("apply"):

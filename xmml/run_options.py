@@ -15,6 +15,7 @@ from typing import Any
 from xmml.late_dataclass import dataclass
 from xmml.problems import Problem, did_you_mean
 from xmml.tree import RUN, Element
+from xmml.units import Dimension, UnitError, parse
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ class RunOptions:
 #: How messages can travel, fastest first.
 METHODS = ("inproc", "shm", "unix", "tcp", "relay")
 TRAFFIC_CLASSES = ("bulk", "control")
+#: What a coupling carries: every message in order, or the objects that its receiver chooses.
+COUPLING_KINDS = ("message", "pool")
 
 #: What an instance may be bound to, besides a list of CPUs: nothing, cores of its own, a NUMA node.
 BINDINGS = ("none", "core", "numa")
@@ -66,6 +69,7 @@ _COMPRESSION: Mapping[str, str | None] = MappingProxyType({"yes": "zstd:3", "no"
 _ZSTD_LEVEL = re.compile(r"[1-9]|1[0-9]|2[0-2]")
 
 _LARGEST_COUNT = 2**31 - 1
+_MOST_BYTES = 2**63 - 1
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -173,6 +177,16 @@ def _compression(text: str) -> str | None:
     raise SettingError(did_you_mean(text.strip(), (*_COMPRESSION, "zstd:3"), "values"))
 
 
+def _bytes(text: str) -> int:
+    try:
+        size = float(parse(text, Dimension.DATA))
+    except UnitError as error:
+        raise SettingError(f'expected a size, as in "64 MiB": {error}') from None
+    if not 1 <= size <= _MOST_BYTES:
+        raise SettingError("expected a size of at least one byte, and at most 8 EiB")
+    return int(size)
+
+
 def _filled(text: str) -> str:
     if not text.strip():
         raise SettingError("it is empty")
@@ -272,6 +286,10 @@ SETTINGS: Mapping[str, _Setting] = MappingProxyType(
         "compress": _Setting(_COUPLING, _compression),
         "class": _Setting(_COUPLING, _one_of(*TRAFFIC_CLASSES)),
         "protect": _Setting(_COUPLING, _yes_or_no),
+        "kind": _Setting(_COUPLING, _one_of(*COUPLING_KINDS)),
+        "select": _Setting(_COUPLING, _filled),
+        "limit": _Setting(_COUPLING, _bytes),
+        "attributes": _Setting(("datatype",), str),
         "steps": _Setting(_INSTANCE, _one_of("until")),
         "order": _Setting(_INSTANCE, _one_of("free", "checked")),
         "decomp": _Setting(_PORT, _decomposition),

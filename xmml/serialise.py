@@ -38,7 +38,8 @@ def to_xml(model: Model) -> str:
     for node, instance in zip(nodes, model.instances.values(), strict=True):
         _write_instance(node, instance)
     nodes = [] if topology is None else topology.findall(f"{{{XMML}}}coupling")
-    for node, coupling in zip(nodes, model.couplings, strict=True):
+    of_messages = [node for node in nodes if node.get(f"{{{RUN}}}kind") != "pool"]
+    for node, coupling in zip(of_messages, model.couplings, strict=True):
         _write_coupling(node, coupling)
     etree.cleanup_namespaces(root, keep_ns_prefixes=["run"])
     text: bytes = etree.tostring(root, xml_declaration=True, encoding="UTF-8")

@@ -136,6 +136,24 @@ class Element:
         qualified = f"{self.prefix}:{self.name}" if self.prefix else self.name
         return Mark(self.position, len(qualified) + 1, note)
 
+    def mark_within(self, attribute: str, first: int, end: int, namespace: str = "") -> Mark | None:
+        """Return the mark for the characters `first` to `end` (not included) of an attribute's value.
+
+        `None`: the value is not written there as it is read, or only in a document that declares it.
+        """
+        found = self.attribute(attribute, namespace)
+        place = _attribute_place(self.source.text, self.offset, found.qualified) if found else None
+        value = _NEXT_VALUE.match(self.source.text, place + len(found.qualified)) if found and place else None
+        if value is None:
+            return None
+        starts = [piece.start() + value.start(1) + 1 for piece in _CHARACTER.finditer(value.group(1)[1:-1])]
+        starts.append(value.end(1) - 1)
+        if found is None or len(starts) != len(found.value) + 1:
+            return None
+        start = self.source.position(starts[first])
+        rest_of_line = self.source.text[starts[first] : max(starts[end], starts[first] + 1)].partition("\n")[0]
+        return Mark(start, max(1, len(rest_of_line)))
+
     def problem(
         self,
         code: str,
@@ -145,13 +163,16 @@ class Element:
         namespace: str = "",
         note: str = "",
         whole: bool = False,
+        within: tuple[int, int] | None = None,
     ) -> Problem:
         """Return a problem about this element or one of its attributes.
 
-        The position is that of the attribute if one is named; with `whole` it is the element's, and only the carets
+        The position is that of the attribute if one is named, or that of the characters of its value that are wrong
+        (`within`: the first, and the one behind the last); with `whole` it is the element's, and only the carets
         point at the attribute: the element as a whole is wrong.
         """
-        mark = self.mark(attribute, _shortened(note), namespace)
+        mark = self.mark_within(attribute, *within, namespace) if within is not None and attribute else None
+        mark = mark or self.mark(attribute, _shortened(note), namespace)
         quote, quote_column = self.source.quote(mark)
         return Problem(
             severity=Severity.WARNING if code.startswith("W") else Severity.ERROR,
@@ -229,6 +250,9 @@ class _Refused(Exception):
 
 _START_TAG = re.compile(r"<([^\s/>]+)")
 _NEXT_ATTRIBUTE = re.compile(r"""\s+([^\s=/>]+)\s*=\s*(?:"[^"]*"|'[^']*')""")
+#: What stands behind the name of an attribute, and one character of its value as it is written.
+_NEXT_VALUE = re.compile(r"""\s*=\s*("[^"]*"|'[^']*')""")
+_CHARACTER = re.compile(r"&[^;&]{1,40};|\r\n|.", re.DOTALL)
 
 
 def _attribute_place(text: str, offset: int, qualified: str) -> int | None:

@@ -594,13 +594,15 @@ class Coordination:
             return self._stop(Outcome(ExitStatus.DEADLOCK, f"deadlock: {words}", cycle[0].waiter), now)
         self._capacities[verdict.conduit] = verdict.capacity
         self._grown = (next(link.waiter for link in cycle if link.conduit == verdict.conduit), now + GROWN_S)
-        name = self.plan.by_conduit[verdict.conduit].name
+        conduit = self.plan.by_conduit[verdict.conduit]
+        now_holds = (
+            f"{verdict.capacity} messages; run:capacity sets it"
+            if conduit.pool is None
+            else ("twice its limit; run:limit sets it")
+        )
         return [
             Grow(verdict.conduit, verdict.capacity),
-            Notice(
-                f"{name} was too small for this model and grew to {verdict.capacity} messages; "
-                "run:capacity sets it from the start"
-            ),
+            Notice(f"{conduit.name} was too small for this model and grew to {now_holds} from the start"),
         ]
 
 

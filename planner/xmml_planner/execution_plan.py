@@ -78,6 +78,21 @@ class PartsSpec:
 
 
 @dataclass(frozen=True)
+class PoolSpec:
+    """Which objects of a pool a reader chooses.
+
+    Attributes:
+        attributes: declarations of the attributes of the objects.
+        select: the selector; empty: it chooses all.
+        variables: what the names behind a `$` in the selector stand for.
+    """
+
+    attributes: str
+    select: str = field(default="", metadata=_LEFT_OUT)
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class ScaleSpec:
     """How finely an instance resolves one dimension and how much of it it covers, in base units; 0: not given.
 
@@ -101,6 +116,7 @@ class ConduitSpec:
         protect: whether its bytes are encrypted and authenticated (`run:protect`); `None`: where they leave the host.
         is_state: it brings an instance the state of its own previous run, so the first does without.
         parts: between which ranks it carries parts of arrays; `None`: it carries whole messages.
+        pool: which objects it carries; `None`: it carries messages.
     """
 
     id: int
@@ -120,6 +136,7 @@ class ConduitSpec:
     parts: PartsSpec | None = field(default=None, metadata=_LEFT_OUT)
     traffic_class: str | None = field(default=None, metadata=_LEFT_OUT)
     protect: bool | None = field(default=None, metadata=_LEFT_OUT)
+    pool: PoolSpec | None = field(default=None, metadata=_LEFT_OUT)
 
 
 @dataclass(frozen=True)

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from xmml.analysis.capacity import Capacities
 from xmml.late_dataclass import dataclass
 from xmml.model import AppliedFilter, Coupling, Model
 from xmml.problems import Problem
+from xmml.selectors import values_of
 from xmml_planner.copies import copy_names
-from xmml_planner.execution_plan import ConduitSpec, FilterSpec, PortSpec
+from xmml_planner.execution_plan import ConduitSpec, FilterSpec, PoolSpec, PortSpec
 from xmml_planner.filter_placement import WIRE, cut, wire_of
 from xmml_planner.problems import problem_at
 from xmml_planner.ranks import cuts, pairs, parts, rank_name
 
 #: The built-in filter that lets a message go when a run of the sender ends.
 END_OF_RUN = "last"
+
+#: Objects that may wait for a reader of a pool: its limit counts bytes, and is reached before.
+POOL_CAPACITY = 1 << 20
 
 #: The ports of a filter that runs by itself.
 FILTER_PORTS = (PortSpec("in", "in", None), PortSpec("out", "out", None))
@@ -103,7 +107,35 @@ def wire(
                             conduit, is_state=carries_state and reaches_receiver, parts=parts(spread, wanted, pair)
                         )
                     )
+    conduits += _pool_conduits(model, first=len(conduits))
     return tuple(conduits), tuple(own_filters)
+
+
+def _pool_conduits(model: Model, first: int) -> Iterator[ConduitSpec]:
+    """Yield a conduit for each writer and each reader of each pool, numbered from `first`."""
+    number = first
+    for pool in model.pools:
+        reader = model.instances[pool.receiver.instance]
+        copies = copy_names(reader)
+        select = [
+            PoolSpec(pool.attributes, pool.select, values_of(pool.select, reader, at)) for at in range(len(copies))
+        ]
+        for sender in copy_names(model.instances[pool.sender.instance]):
+            for receiver, spec in zip(copies, select, strict=True):
+                yield ConduitSpec(
+                    id=number,
+                    name=f"{sender}.{pool.sender.port} -> {receiver}.{pool.receiver.port}",
+                    sender=sender,
+                    sender_port=pool.sender.port,
+                    receiver=receiver,
+                    receiver_port=pool.receiver.port,
+                    capacity=POOL_CAPACITY,
+                    byte_budget=pool.limit_bytes,
+                    methods=pool.methods,
+                    protect=pool.protect,
+                    pool=spec,
+                )
+                number += 1
 
 
 def check_filters(model: Model, filter_cost: FilterTable) -> list[Problem]:

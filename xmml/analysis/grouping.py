@@ -53,6 +53,10 @@ def jobs(network: Network, begin_ns: Sequence[int] | None = None) -> tuple[JobGr
         if found[number] != {"dispatch"}:
             together[sender].add(receiver)
             together[receiver].add(sender)
+    for pool in model.pools:  # a writer waits for its readers
+        writer, reader = place[pool.sender.instance], place[pool.receiver.instance]
+        together[writer].add(reader)
+        together[reader].add(writer)
     for group in components([tuple(sorted(each)) for each in successors]):
         for member in group:
             together[group[0]].add(member)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xmml.checks.index import End, Index, InstanceEntry
+from xmml.checks.pools import is_pool
 from xmml.definitions import positive_integer
 from xmml.problems import Problem
 from xmml.structure import misspelt
@@ -14,6 +15,12 @@ _OPERATORS = {
     "in": 'operator="finit" (once, before the first step), or "S" or "B" (in every step)',
     "out": 'operator="Oi" (in every step), or "Of" (once, after the last step)',
 }
+
+
+def of_messages(index: Index) -> Iterator[tuple[Element, End | None, End | None]]:
+    """Yield the couplings that carry messages, with their two ends: objects of pools may come at any time, from any
+    number of writers."""
+    return (each for each in index.coupled if not is_pool(each[0]))
 
 
 def direction(index: Index) -> Iterator[Problem]:
@@ -49,7 +56,7 @@ def direction(index: Index) -> Iterator[Problem]:
 def operators_of_coupled_ports(index: Index) -> Iterator[Problem]:
     """A coupled port of a submodel says in which operator it sends or receives."""
     told: set[int] = set()
-    for coupling, sender, receiver in index.coupled:
+    for coupling, sender, receiver in of_messages(index):
         for end in (sender, receiver):
             if end is None or end[0].kind != "submodel" or end[1].get("operator") is not None or id(end[1]) in told:
                 continue
@@ -69,7 +76,7 @@ def one_sender_per_in_port(index: Index) -> Iterator[Problem]:
     """Messages of several couplings into one port would have no order."""
     first: dict[tuple[str, str], Element] = {}
     taken: set[str | None] = set()
-    for coupling, _, receiver in index.coupled:
+    for coupling, _, receiver in of_messages(index):
         if receiver is None or receiver[1].name != "in" or index.direction_is_told(receiver):
             continue
         entry, port = receiver
@@ -90,7 +97,7 @@ def copies_are_addressed(index: Index) -> Iterator[Problem]:
     """A multiplied instance is coupled to mappers only: they can address its copies."""
     if all(element.get("multiplicity") is None for element in index.instance_elements):
         return
-    for coupling, sender, receiver in index.coupled:
+    for coupling, sender, receiver in of_messages(index):
         if sender is None or receiver is None:
             continue
         for mine, other, attribute in ((sender, receiver, "from"), (receiver, sender, "to")):
@@ -112,7 +119,7 @@ def one_number_of_copies(index: Index) -> Iterator[Problem]:
     if all(element.get("multiplicity") is None for element in index.instance_elements):
         return
     first: dict[tuple[str | None, str | None], tuple[str, str, Element]] = {}
-    for coupling, sender, receiver in index.coupled:
+    for coupling, sender, receiver in of_messages(index):
         if sender is None or receiver is None:
             continue
         for mine, other, attribute in ((sender, receiver, "to"), (receiver, sender, "from")):

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from xmml.checks.index import End, Index, InstanceEntry, ports_of
 from xmml.checks.open_ports import is_open
+from xmml.checks.pools import is_pool
 from xmml.definitions import KINDS
 from xmml.problems import Problem
 from xmml.structure import misspelt
@@ -31,7 +32,9 @@ class _Coupled:
         self.is_unclear = False
         for coupling, sender, receiver in index.coupled:
             for attribute, direction, end in (("from", "out", sender), ("to", "in", receiver)):
-                if end is not None and end[1].name == direction:
+                if end is not None and end[1].name == direction and is_pool(coupling):
+                    self.ports.add((end[0].id or "", end[1].get("id") or ""))
+                elif end is not None and end[1].name == direction:
                     self._port(end[0].id or "", end[1].get("id") or "", direction)
                 else:
                     self._of(index, coupling, attribute, direction)

@@ -143,7 +143,7 @@ impl Sequence {
     pub fn new(spec: &InstanceSpec) -> Sequence {
         // Whether state comes by it, for each coupled port.
         let mut coupled: FxHashMap<(bool, &str), bool> = FxHashMap::default();
-        for conduit in &spec.conduits {
+        for conduit in spec.conduits.iter().filter(|conduit| conduit.pool.is_none()) {
             if conduit.sender == spec.name {
                 coupled.insert((true, &conduit.sender_port), false);
             }

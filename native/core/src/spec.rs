@@ -291,6 +291,9 @@ pub struct ConduitSpec {
     /// It carries parts of arrays that are spread over ranks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<Box<PartsSpec>>,
+    /// It carries the objects of a pool that its receiver chooses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<Box<PoolSpec>>,
 }
 
 impl ConduitSpec {
@@ -314,6 +317,7 @@ impl ConduitSpec {
             receiver_filters: Vec::new(),
             is_state: false,
             parts: None,
+            pool: None,
         }
     }
 
@@ -338,6 +342,19 @@ pub struct PartsSpec {
     pub receiver: Decomposition,
     /// Which of them this conduit ends at.
     pub receiver_rank: u32,
+}
+
+/// Which objects of a pool a reader chooses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolSpec {
+    /// The attributes of the objects: declarations as in the model.
+    pub attributes: String,
+    /// The selector; empty: it chooses all.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub select: String,
+    /// What the names with a `$` in the selector stand for: `index` and `count` of the reader, and its parameters.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub variables: BTreeMap<String, String>,
 }
 
 /// A built-in filter with its arguments.

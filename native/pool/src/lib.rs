@@ -2,6 +2,7 @@
 
 mod mistake;
 pub mod object;
+pub mod packing;
 pub mod schema;
 pub mod selector;
 pub mod time;

@@ -1,6 +1,8 @@
 //! What is known of an object.
 
-use crate::schema::{Place, SystemAttribute};
+use std::sync::Arc;
+
+use crate::schema::{Place, Schema, SystemAttribute, SYSTEM};
 use crate::value::{Operand, Value};
 
 /// What every object has, whoever offers it: the attributes `sys.*`.
@@ -46,9 +48,56 @@ impl System {
             SystemAttribute::Shape => return None,
         })
     }
+
+    fn value(&self, attribute: SystemAttribute) -> Option<Value> {
+        Some(match attribute {
+            SystemAttribute::Shape => Value::Ints(self.shape.iter().map(|extent| *extent as i64).collect()),
+            SystemAttribute::T => Value::Real(self.t),
+            SystemAttribute::DtNext => Value::Real(self.dt_next?),
+            SystemAttribute::Seq => Value::Uint(self.seq),
+            SystemAttribute::Instance => Value::Text(self.instance.as_str().into()),
+            SystemAttribute::Index => Value::Uint(self.index?.into()),
+            SystemAttribute::Rank => Value::Uint(self.rank.into()),
+            SystemAttribute::Port => Value::Text(self.port.as_str().into()),
+            SystemAttribute::Size => Value::Uint(self.size),
+            SystemAttribute::Type => Value::Text(self.kind.as_str().into()),
+            SystemAttribute::Node => Value::Text(self.node.as_str().into()),
+        })
+    }
 }
 
-/// The attributes of an object.
+/// The attributes of an object, by their names.
+#[derive(Clone, Debug)]
+pub struct Attributes {
+    /// What they can be.
+    pub schema: Arc<Schema>,
+    /// Those of the schema, in its order.
+    pub own: Vec<Option<Value>>,
+    /// Those that every object has.
+    pub system: System,
+}
+
+impl Attributes {
+    /// The value of an attribute; `None`: the object does not have it.
+    ///
+    /// # Errors
+    /// There is no such attribute; the text says what may have been meant.
+    pub fn get(&self, name: &str) -> Result<Option<Value>, String> {
+        Ok(match self.schema.find(name)?.0 {
+            Place::Own(number) => self.own.get(number).cloned().flatten(),
+            Place::System(attribute) => self.system.value(attribute),
+        })
+    }
+
+    /// Every attribute that the object has, with its name: those of the schema, then `sys.*`.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Value)> {
+        let own = self.schema.attributes().iter().zip(&self.own);
+        let own = own.filter_map(|(attribute, value)| Some((&*attribute.name, value.clone()?)));
+        own.chain(SYSTEM.iter().filter_map(|(name, attribute, _)| Some((*name, self.system.value(*attribute)?))))
+    }
+}
+
+/// The attributes of an object, as selectors see them.
 #[derive(Clone, Copy, Debug)]
 pub struct Described<'a> {
     /// Those of its schema, in the order of the schema.

@@ -25,6 +25,7 @@ mod tokens;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::object::Described;
@@ -60,7 +61,8 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// Compiles a selector. `variable` knows the value of each `$name`: `$index` and `$count` of the reader, and its parameters.
+    /// Compiles a selector. `variable` knows the value of each `$name`: `$index` and `$count` of the reader, and its parameters. A text
+    /// that is compared with a number, or with true or false, is read as one.
     ///
     /// # Errors
     /// Where the text is no selector, names what does not exist, or compares what cannot be compared.
@@ -97,6 +99,18 @@ impl Selector {
     pub fn can_match(&self, schema: &Schema) -> bool {
         self.test.can_hold(schema)
     }
+}
+
+/// The names behind a `$` in a selector, each once: what a caller of [`Selector::compile`] is asked for.
+///
+/// # Errors
+/// The text is no sequence of words of selectors.
+pub fn variables(text: &str) -> Result<BTreeSet<String>, Mistake> {
+    let names = tokens::tokens(text)?.into_iter().filter_map(|(token, _)| match token {
+        tokens::Token::Variable(name) => Some(name),
+        _ => None,
+    });
+    Ok(names.collect())
 }
 
 /// What holds for an object, or does not.

@@ -17,13 +17,16 @@ use xmml_wire::error::{Error, Result};
 use xmml_wire::lock::lock;
 
 use crate::arguments::{Fallback, Next};
+use crate::array::Loan;
 use crate::data::lend_data;
 use crate::declared::{Port, Scale};
 use crate::errors;
 use crate::message::Message;
 use crate::methods;
+use crate::object::Object;
 use crate::params;
 use crate::payload;
+use crate::pool;
 use crate::team::Ranks;
 
 use self::port::{InPort, OutPort};
@@ -85,9 +88,38 @@ impl Instance {
         })
     }
 
-    fn take(&self, py: Python<'_>, port: &str, of: Option<u32>, timeout: Option<f64>) -> PyResult<Received> {
+    fn receive_any(&self, py: Python<'_>, port: &str, of: Option<u32>, timeout: Option<f64>) -> PyResult<Received> {
         let timeout = self.duration(py, timeout)?;
         self.waiting(py, |core| core.receive(port, of, timeout))
+    }
+
+    fn timed_out(&self, py: Python<'_>, port: &str, timeout: Option<f64>) -> PyErr {
+        let (instance, seconds) = (self.core.name().into(), timeout.unwrap_or_default());
+        self.raise(py, Error::TimedOut { instance, port: port.into(), seconds })
+    }
+
+    /// Runs a call that may hand a loan over: the array that the caller has of it can then be read only.
+    fn handing_over<T: Send>(
+        &self,
+        py: Python<'_>,
+        given: Option<&Bound<'_, PyAny>>,
+        (data, loans): (Data, Vec<Loan>),
+        call: impl FnOnce(&core::Instance, Data) -> Result<T> + Send,
+    ) -> PyResult<T> {
+        let on_loan = match &data {
+            Data::Array(array) if self.core.is_loan(array.data.as_ptr()) => Some(array.data.as_ptr() as usize),
+            _ => None,
+        };
+        let done = self.waiting(py, |core| call(core, data));
+        drop(loans); // the core has copied what it could not write
+        let done = done?;
+        if let (Some(start), Some(given)) = (on_loan, given) {
+            if !self.core.is_loan(start as *const u8) {
+                // It belongs to the receiver now.
+                given.call_method("setflags", (false,), None)?;
+            }
+        }
+        Ok(done)
     }
 
     fn bad_param(&self, py: Python<'_>, name: &str, problem: String) -> PyErr {
@@ -382,20 +414,68 @@ impl Instance {
                 Err(_) => lend_data(value, &self.pool)?,
             },
         };
-        let on_loan = match &data {
-            Data::Array(array) if self.core.is_loan(array.data.as_ptr()) => Some(array.data.as_ptr() as usize),
-            _ => None,
-        };
-        let sent = self.waiting(py, |core| core.send_block(port, to, data, shape.as_deref(), stamps));
-        drop(loans); // the core has copied what it could not write
-        let sent = sent?;
-        if let (Some(start), Some(given)) = (on_loan, given) {
-            if !self.core.is_loan(start as *const u8) {
-                // It belongs to the receiver now.
-                given.call_method("setflags", (false,), None)?;
-            }
-        }
+        let send = |core: &core::Instance, data| core.send_block(port, to, data, shape.as_deref(), stamps);
+        let sent = self.handing_over(py, given, (data, loans), send)?;
         Ok(!matches!(sent, Sent::ReceiverGone))
+    }
+
+    /// Offer an object on `port`, whose couplings are pools; return how many readers choose it.
+    ///
+    /// Attributes are given by name and checked against the datatype of the port. It may be called at any time, any
+    /// number of times. It waits while a reader that chooses the object holds as much as its limit (`run:limit`)
+    /// allows; what nobody chooses is not sent. `data` may be changed when it returns, except for an array from `empty`,
+    /// which belongs to the readers then.
+    ///
+    /// >>> me.put("fields", array, step=3, param=130, levtype="pl")
+    ///
+    /// Raises:
+    ///     Error: an attribute does not exist, is not allowed or is missing, or the port carries messages.
+    #[pyo3(signature = (port, data = None, /, **attributes))]
+    fn put(
+        &self,
+        py: Python<'_>,
+        port: &str,
+        data: Option<&Bound<'_, PyAny>>,
+        attributes: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<u64> {
+        let mut set = Vec::new();
+        for (name, value) in attributes.into_iter().flatten() {
+            let name = name.extract::<String>()?;
+            let value = pool::to_value(&name, &value)?;
+            set.push((name, value));
+        }
+        let content = data.map_or(Ok((Data::Nothing, Vec::new())), |value| lend_data(value, &self.pool))?;
+        self.handing_over(py, data, content, |core, data| {
+            let set: Vec<_> = set.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+            core.put(port, data, &set)
+        })
+    }
+
+    /// Wait for the next object on `port` that its selector chooses and return it; None when all writers have ended.
+    ///
+    /// It may be called at any time, any number of times.
+    ///
+    /// Raises:
+    ///     ReceiveTimeoutError: none came within `timeout` seconds.
+    ///     PortError: the port is not coupled.
+    ///     Error: the port carries messages.
+    #[pyo3(signature = (port, timeout = None))]
+    fn take<'py>(&self, py: Python<'py>, port: &str, timeout: Option<f64>) -> PyResult<Option<Bound<'py, Object>>> {
+        let limit = self.duration(py, timeout)?;
+        match self.waiting(py, |core| core.take(port, limit))? {
+            core::Taken::Object(object) => Bound::new(py, Object::from(*object)).map(Some),
+            core::Taken::Ended => Ok(None),
+            core::Taken::TimedOut => Err(self.timed_out(py, port, timeout)),
+            core::Taken::NotConnected => Err(self.raise(py, self.core.no_message_error(port))),
+        }
+    }
+
+    /// Iterate over the objects on `port` until all writers have ended: `for field in me.objects("fields")`.
+    ///
+    /// With a time-out, `ReceiveTimeoutError` is raised when none comes for so many seconds.
+    #[pyo3(signature = (port, timeout = None))]
+    pub fn objects(slf: Py<Instance>, port: String, timeout: Option<f64>) -> Objects {
+        Objects { instance: slf, port, timeout }
     }
 
     /// Wait for the next message on `port` and return it.
@@ -418,21 +498,14 @@ impl Instance {
         default: Fallback,
         timeout: Option<f64>,
     ) -> PyResult<Bound<'py, Message>> {
-        match self.take(py, port, of, timeout)? {
+        match self.receive_any(py, port, of, timeout)? {
             Received::Message(message) => Bound::new(py, Message::from(message)),
             Received::Ended => Err(self.raise(py, self.core.ended_error(port, of))),
             Received::NotConnected | Received::NoStateYet => match default {
                 Fallback::Given(value) => self.default_message(py, value),
                 Fallback::Missing => Err(self.raise(py, self.core.no_message_error(port))),
             },
-            Received::TimedOut => Err(self.raise(
-                py,
-                Error::TimedOut {
-                    instance: self.core.name().into(),
-                    port: port.into(),
-                    seconds: timeout.unwrap_or_default(),
-                },
-            )),
+            Received::TimedOut => Err(self.timed_out(py, port, timeout)),
         }
     }
 
@@ -444,7 +517,7 @@ impl Instance {
         port: &str,
         of: Option<u32>,
     ) -> PyResult<Option<Bound<'py, Message>>> {
-        match self.take(py, port, of, None)? {
+        match self.receive_any(py, port, of, None)? {
             Received::Message(message) => Bound::new(py, Message::from(message)).map(Some),
             Received::NotConnected | Received::NoStateYet => Err(self.raise(py, self.core.no_message_error(port))),
             Received::Ended | Received::TimedOut => Ok(None),
@@ -537,10 +610,7 @@ impl Instance {
         match self.waiting(py, |core| core.serve(limit))? {
             core::Served::Called => Ok(true),
             core::Served::Ended => Ok(false),
-            core::Served::TimedOut => {
-                let (instance, seconds) = (self.core.name().into(), timeout.unwrap_or_default());
-                Err(self.raise(py, Error::TimedOut { instance, port: "any port with a callback".into(), seconds }))
-            }
+            core::Served::TimedOut => Err(self.timed_out(py, "any port with a callback", timeout)),
         }
     }
 
@@ -600,6 +670,25 @@ impl Instance {
             outputs.set_item(PyString::new(py, &port), PyList::new(py, messages)?)?;
         }
         Ok(outputs)
+    }
+}
+
+/// The objects on a port until all writers have ended.
+#[pyclass(frozen, module = "xmml_native._native")]
+pub struct Objects {
+    instance: Py<Instance>,
+    port: String,
+    timeout: Option<f64>,
+}
+
+#[pymethods]
+impl Objects {
+    fn __iter__(slf: Py<Objects>) -> Py<Objects> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, Object>>> {
+        self.instance.get().take(py, &self.port, self.timeout)
     }
 }
 

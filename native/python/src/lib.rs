@@ -12,6 +12,7 @@ mod filters;
 mod instance;
 mod message;
 mod methods;
+mod object;
 mod params;
 mod path;
 mod payload;
@@ -39,13 +40,15 @@ mod _native {
     #[pymodule_export]
     use crate::message::Message;
     #[pymodule_export]
+    use crate::object::Object;
+    #[pymodule_export]
     use crate::path::{
         cycle_paths, gather_from_paths, leave_paths, make_path_credentials, scatter_to_paths, Path, PathListener,
     };
     #[pymodule_export]
     use crate::payload::Payload;
     #[pymodule_export]
-    use crate::pool::{AttributeSchema, Attributes, PySelector};
+    use crate::pool::{selector_variables, AttributeSchema, Attributes, PySelector};
     #[pymodule_export]
     use crate::processes::{
         descendants, die_with_parent, enter_folder_alone, start_of, threads_can_have_folders, MemoryGroup,

@@ -84,7 +84,7 @@ impl Message {
 
     /// The payload: None, bool, int, float, complex, str, bytes, a numpy array, or lists and dicts of these.
     #[getter]
-    fn data<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    pub fn data<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         if let Content::Arrived(data) = &mut self.content {
             // Taken, not cloned, so that the array may find itself the only owner of its memory.
             let value = from_data(py, std::mem::take(data))?;

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
+use pyo3::types::{PyBytes, PyFloat, PyInt, PyString};
+use pyo3::IntoPyObjectExt;
 use xmml_pool::object::{Described, System};
 use xmml_pool::schema::Schema;
-use xmml_pool::selector::Selector;
+use xmml_pool::selector::{self, Selector};
+use xmml_pool::time::Time;
 use xmml_pool::value::Value;
 use xmml_pool::Mistake;
 
@@ -41,7 +43,7 @@ impl AttributeSchema {
     fn complete(&self, attributes: BTreeMap<String, Bound<'_, PyAny>>) -> PyResult<Attributes> {
         let mut set = Vec::with_capacity(attributes.len());
         for (name, value) in &attributes {
-            set.push((name.as_str(), taken(name, value)?));
+            set.push((name.as_str(), to_value(name, value)?));
         }
         self.0.complete(set).map(Attributes).map_err(PyValueError::new_err)
     }
@@ -79,7 +81,7 @@ impl PySelector {
     ) -> PyResult<PySelector> {
         let mut known = BTreeMap::new();
         for (name, value) in &variables {
-            known.insert(name.as_str(), taken(name, value)?);
+            known.insert(name.as_str(), to_value(name, value)?);
         }
         let compiled = Selector::compile(text, &schema.0, |name| known.get(name).cloned());
         compiled.map(PySelector).map_err(|mistake| raised(text, &mistake))
@@ -101,16 +103,46 @@ impl PySelector {
     }
 }
 
+/// Return the names behind a `$` in a selector, each once.
+///
+/// Raises:
+///     ValueError: the text is no sequence of words of selectors; its arguments are as those of `AttributeSchema`.
+#[pyfunction]
+pub fn selector_variables(text: &str) -> PyResult<Vec<String>> {
+    let names = selector::variables(text).map_err(|mistake| raised(text, &mistake))?;
+    Ok(names.into_iter().collect())
+}
+
 /// A `ValueError` with the mistake and the characters where it stands.
 fn raised(text: &str, mistake: &Mistake) -> PyErr {
     let character = |byte: usize| text[..byte].chars().count();
     PyValueError::new_err((mistake.problem.clone(), character(mistake.at.start), character(mistake.at.end)))
 }
 
+/// A value of an attribute as one of Python.
+pub fn to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value {
+        Value::Bool(value) => value.into_bound_py_any(py)?,
+        Value::Int(value) => value.into_bound_py_any(py)?,
+        Value::Uint(value) => value.into_bound_py_any(py)?,
+        Value::Real(value) => value.into_bound_py_any(py)?,
+        Value::Text(value) => value.into_bound_py_any(py)?,
+        Value::Time(Time(microseconds)) => {
+            let module = py.import("datetime")?;
+            let utc = module.getattr("UTC")?;
+            let epoch = module.getattr("datetime")?.call_method1("fromtimestamp", (0, utc))?;
+            epoch.add(module.getattr("timedelta")?.call1((0, 0, *microseconds))?)?
+        }
+        Value::Ints(values) => values.into_bound_py_any(py)?,
+        Value::Reals(values) => values.into_bound_py_any(py)?,
+        Value::Bytes(value) => PyBytes::new(py, value).into_any(),
+    })
+}
+
 /// A value of Python as one of an attribute.
-fn taken(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
-    if let Ok(value) = value.cast::<PyBool>() {
-        return Ok(Value::Bool(value.is_true()));
+pub fn to_value(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
+    if let Ok(value) = value.extract::<bool>() {
+        return Ok(Value::Bool(value)); // also one of numpy
     }
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(Value::Text(text.to_str()?.into()));
@@ -137,6 +169,9 @@ fn taken(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
     }
     if let Ok(numbers) = value.extract::<Vec<f64>>() {
         return Ok(Value::Reals(numbers.into()));
+    }
+    if let Ok(text) = value.call_method0("isoformat") {
+        return Ok(Value::Text(text.extract::<String>()?.into())); // a date or time, which attributes of that type read
     }
     let kind = value.get_type().name()?;
     Err(PyTypeError::new_err(format!("{name}: an attribute cannot be a {kind}")))

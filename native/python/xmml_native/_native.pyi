@@ -94,6 +94,30 @@ class Message:
     def __new__(cls, data: Any, timestamp: float = 0.0, next_timestamp: float | None = None) -> Self: ...
 
 @final
+class Object:
+    """An object of a pool, as a reader takes it: a payload with typed attributes.
+
+    `object["step"]` is the value of an attribute: bool, int, float, str, bytes, a list of numbers, or a
+    `datetime.datetime` in UTC. Every object has the attributes `sys.t`, `sys.seq`, `sys.instance`, `sys.port`, `sys.size`,
+    `sys.type`, `sys.shape` and others.
+    """
+
+    @property
+    def data(self) -> Any:
+        """The payload: None, bool, int, float, complex, str, bytes, a numpy array, or lists and dicts of these."""
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The attributes that it has, by name: those of its datatype, then `sys.*`."""
+    def __getitem__(self, name: str) -> Any: ...
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the value of an attribute, or `default` if the object does not have it.
+
+        Raises:
+            KeyError: its datatype has no such attribute.
+        """
+    def __contains__(self, name: str) -> bool: ...
+
+@final
 class Path:
     """One end of a wide-area path, which `xmml.path` explains.
 
@@ -406,6 +430,34 @@ class Instance:
         `to` addresses one copy of a multiplied receiver; without it every copy gets the message. On a parallel port
         each rank sends its block; `shape` are the extents of the whole array if the model does not give them.
         """
+    def put(self, port: str, data: Any = None, /, **attributes: Any) -> int:
+        """Offer an object on `port`, whose couplings are pools; return how many readers choose it.
+
+        Attributes are given by name and checked against the datatype of the port. It may be called at any time, any
+        number of times. It waits while a reader that chooses the object holds as much as its limit (`run:limit`)
+        allows; what nobody chooses is not sent. `data` may be changed when it returns, except for an array from `empty`,
+        which belongs to the readers then.
+
+        >>> me.put("fields", array, step=3, param=130, levtype="pl")
+
+        Raises:
+            Error: an attribute does not exist, is not allowed or is missing, or the port carries messages.
+        """
+    def take(self, port: str, timeout: float | None = None) -> Object | None:
+        """Wait for the next object on `port` that its selector chooses and return it; None when all writers have ended.
+
+        It may be called at any time, any number of times.
+
+        Raises:
+            ReceiveTimeoutError: none came within `timeout` seconds.
+            PortError: the port is not coupled.
+            Error: the port carries messages.
+        """
+    def objects(self, port: str, timeout: float | None = None) -> Iterator[Object]:
+        """Iterate over the objects on `port` until all writers have ended: `for field in me.objects("fields")`.
+
+        With a time-out, `ReceiveTimeoutError` is raised when none comes for so many seconds.
+        """
     def send_gathered(
         self,
         port: str,
@@ -540,6 +592,11 @@ class OutPort(BoundPort):
         shape: Sequence[int] | None = None,
     ) -> bool:
         """Send `data` on the port; return False if the receiver has left. `Instance.send` explains the arguments."""
+    def put(self, data: Any = None, /, **attributes: Any) -> int:
+        """Offer an object on the port, whose couplings are pools; return how many readers choose it.
+
+        `Instance.put` explains it.
+        """
     def send_gathered(
         self,
         block: Any,
@@ -565,6 +622,13 @@ class InPort(BoundPort):
         """Wait for the next message and return it. The arguments and errors are those of `Instance.receive`."""
     def receive_or_end(self, of: int | None = None) -> Message | None:
         """Wait for the next message and return it, or None when its sender has ended."""
+    def take(self, timeout: float | None = None) -> Object | None:
+        """Wait for the next object that the selector chooses and return it; None when all writers have ended.
+
+        The errors are those of `Instance.take`.
+        """
+    def objects(self, timeout: float | None = None) -> Iterator[Object]:
+        """Iterate over the objects until all writers have ended: `for field in port.objects()`."""
     def receive_all(self) -> list[Message]:
         """Receive one message from every copy at the other end.
 
@@ -692,6 +756,13 @@ class Selector:
 
     def can_match(self, schema: AttributeSchema) -> bool:
         """Return whether there may be an object that it chooses; false is certain."""
+
+def selector_variables(text: str) -> list[str]:
+    """Return the names behind a `$` in a selector, each once.
+
+    Raises:
+        ValueError: the text is no sequence of words of selectors; its arguments are as those of `AttributeSchema`.
+    """
 
 class CopyFailure(Exception):
     """An end of a copy cannot go on: "peer failed", "malformed", "no room" or "stopped", and why."""

@@ -110,6 +110,10 @@ impl Instance {
                 format!("{}.{port}: an MPI program of several ranks receives together, without callbacks", self.name());
             return Err(Error::Usage { problem });
         }
+        if self.comes_from_pools(declared) {
+            let problem = format!("{}.{port}: objects of pools are taken, and call nobody", self.name());
+            return Err(Error::Usage { problem });
+        }
         let source = match (self.has_holders(declared), end) {
             (Some(_), _) => self.with_state(|state| state.open.input(port)).map(Source::Holders),
             (None, end) => end.map(Source::Conduit),
@@ -282,7 +286,7 @@ impl Instance {
                 self.tell_warnings_of(&[end]);
                 self.account_for(declared, None, &message)?;
             }
-            Source::Holders(_) => self.account_for_holder(&message)?,
+            Source::Holders(_) => self.account_outside_loop(&message)?,
         }
         let outcome = (lock(&listener.callback))(message);
         drop(turn);

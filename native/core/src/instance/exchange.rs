@@ -69,6 +69,12 @@ impl Instance {
     ///
     /// Of ranks that joined together all call this: on an ordinary port each has the message, on a parallel one its own block.
     pub fn receive(&self, port: &str, of: Option<u32>, timeout: Option<Duration>) -> Result<Received> {
+        let received = self.receive_any(port, of, timeout)?;
+        self.without_attributes(port, received)
+    }
+
+    /// [`Instance::receive`] of a message, or of an object as it travels.
+    pub(super) fn receive_any(&self, port: &str, of: Option<u32>, timeout: Option<Duration>) -> Result<Received> {
         match self.together(port)? {
             Some(team) => self.receive_together(team, port, of, timeout),
             None => self.receive_own(port, of, timeout),
@@ -93,7 +99,8 @@ impl Instance {
             Some(runtime) => (out, self.ends_by_handles(runtime, out, to)?.into()),
             None => (out, self.ports.receivers(out, to)?),
         };
-        if ends.is_empty() {
+        let object = self.as_object(declared)?;
+        if ends.is_empty() && object.is_none() {
             drop(self.program()?);
             return Ok(Sent::NotConnected);
         }
@@ -131,6 +138,9 @@ impl Instance {
             if self.spec.kind == Kind::Terminal && !declared.is_open {
                 self.end_run_of_outlet(end)?; // each message of a source is a run of its own
             }
+        }
+        if let Some(object) = object {
+            delivered |= self.offer_sent(declared, object, &message)?;
         }
         self.note_position(position);
         if !delivered {
@@ -180,7 +190,7 @@ impl Instance {
     }
 
     /// [`Instance::transmit`] of a message that goes to several receivers: `once` is what the first call made of it for all.
-    fn transmit_encoded(
+    pub(super) fn transmit_encoded(
         &self,
         port: &str,
         end: usize,
@@ -266,6 +276,9 @@ impl Instance {
         if self.has_holders(declared).is_some() {
             let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
             return self.receive_from_holders(declared, until);
+        }
+        if self.comes_from_pools(declared) {
+            return self.take_here(declared, timeout);
         }
         let Some(end) = end else {
             drop(self.program()?);

@@ -214,13 +214,13 @@ impl Instance {
             })
         })?;
         if let Some(Received::Message(message)) = &received {
-            self.account_for_holder(message)?;
+            self.account_outside_loop(message)?;
         }
         Ok(received.unwrap_or(Received::TimedOut))
     }
 
-    /// A message of a holder was received: it has no place in the loop.
-    pub(super) fn account_for_holder(&self, message: &Message) -> Result<()> {
+    /// A message was received that has no place in the loop.
+    pub(super) fn account_outside_loop(&self, message: &Message) -> Result<()> {
         let position = {
             let mut program = self.program()?;
             program.clock.received(message.timestamp, message.next_timestamp);

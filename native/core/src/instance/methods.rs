@@ -34,7 +34,7 @@ impl Instance {
     fn ends_now(&self, port: &Port, state: &State) -> Vec<usize> {
         match self.has_holders(port) {
             Some(_) => state.open.all_ends(&port.name),
-            None => port.ends().collect(),
+            None => port.all_ends().collect(),
         }
     }
 

@@ -10,6 +10,7 @@ mod leave;
 mod loans;
 mod methods;
 mod names;
+mod objects;
 mod parts;
 mod payloads;
 mod ports;
@@ -45,6 +46,8 @@ pub use self::callbacks::{Callback, Served};
 use self::clock::Clock;
 use self::loans::Loans;
 pub use self::names::PortNames;
+use self::objects::Pools;
+pub use self::objects::{Object, Taken};
 use self::ports::{Initial, Ports};
 pub use self::stamps::{NextStamp, Stamps};
 
@@ -107,6 +110,7 @@ pub struct Instance {
     team: Option<Box<dyn Team>>,
     loans: Loans,
     callbacks: Callbacks,
+    pools: Pools,
     /// The process that joined.
     pid: u32,
 }
@@ -177,6 +181,10 @@ impl Instance {
             order: Order::RowMajor,
         };
         ports.take_places(&program.sequence);
+        let pools = match &backend {
+            Backend::Run { runtime } => Pools::new(&spec, &runtime.state())?,
+            Backend::Alone(alone) => alone.with_state(|state| Pools::new(&spec, state))?,
+        };
         let filters_outlet = program.outlets.iter().map(|outlet| !outlet.is_empty()).collect();
         let sending = spec.conduits.iter().filter(|conduit| conduit.sender == spec.name);
         let outgoing = sending
@@ -191,6 +199,7 @@ impl Instance {
             program: Mutex::new(program),
             team: None,
             loans: Loans::default(),
+            pools,
             callbacks: Callbacks::default(),
             pid: std::process::id(),
             spec,
@@ -393,6 +402,9 @@ impl Instance {
         drop(self.program()?);
         if self.has_holders(declared).is_some() {
             return self.look_for_holders(declared, until);
+        }
+        if self.comes_from_pools(declared) {
+            return self.look_for_object(declared, until);
         }
         if ends.is_empty() || (declared.is_state && self.is_first_run()) {
             return Ok(Some(false));

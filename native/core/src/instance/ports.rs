@@ -15,6 +15,8 @@ use super::names::PortNames;
 pub struct Port {
     /// Id in the model.
     pub name: String,
+    /// Its place among the ports of the model.
+    pub number: usize,
     /// In or out.
     pub direction: Direction,
     /// Place in the loop.
@@ -31,15 +33,18 @@ pub struct Port {
     pub of_lead: bool,
     /// Where it stands in the order of operators; `None`: it is not coupled.
     pub place: Option<usize>,
-    /// Sending or receiving ends, with the copy at the other end.
+    /// Sending or receiving ends of messages, with the copy at the other end.
     ends: SmallVec<[(Option<u32>, usize); 1]>,
+    /// Sending or receiving ends of objects.
+    pool_ends: Vec<usize>,
 }
 
 impl Port {
     /// As the model declares it, coupled to nothing.
-    fn declared(spec: &PortSpec) -> Port {
+    fn declared((number, spec): (usize, &PortSpec)) -> Port {
         Port {
             name: spec.name.clone(),
+            number,
             direction: spec.direction,
             operator: spec.operator,
             copies: spec.copies,
@@ -49,17 +54,23 @@ impl Port {
             of_lead: false,
             place: None,
             ends: SmallVec::new(),
+            pool_ends: Vec::new(),
         }
     }
 
     /// Whether anything is coupled to it.
     pub fn is_connected(&self) -> bool {
-        self.of_lead || !self.ends.is_empty()
+        self.of_lead || !self.ends.is_empty() || !self.pool_ends.is_empty()
     }
 
-    /// Indices of all its ends.
+    /// Indices of its ends by which messages travel.
     pub fn ends(&self) -> impl Iterator<Item = usize> + '_ {
         self.ends.iter().map(|(_, end)| *end)
+    }
+
+    /// Indices of all its ends, those of pools too.
+    pub fn all_ends(&self) -> impl Iterator<Item = usize> + '_ {
+        self.ends().chain(self.pool_ends.iter().copied())
     }
 }
 
@@ -92,7 +103,7 @@ impl Ports {
     pub fn new(spec: &InstanceSpec, state: &State) -> Ports {
         let mut ports = Ports {
             instance: spec.name.clone(),
-            list: spec.ports.iter().map(Port::declared).collect(),
+            list: spec.ports.iter().enumerate().map(Port::declared).collect(),
             names: PortNames::new(spec.ports.iter().map(|port| &*port.name)),
             sorted: (0..spec.ports.len()).collect(),
         };
@@ -102,6 +113,10 @@ impl Ports {
             let receiving = (state.conduits.receiving_end(conduit.id), &conduit.receiver_port, conduit.sender_copy);
             for (end, port, copy) in [sending, receiving] {
                 if let (Some(end), Some(port)) = (end, ports.find_mut(port)) {
+                    if conduit.pool.is_some() {
+                        port.pool_ends.push(end);
+                        continue;
+                    }
                     port.ends.push((copy, end));
                     port.is_state |= conduit.is_state && port.direction == Direction::In;
                     port.in_parts |= conduit.parts.is_some();
@@ -149,16 +164,17 @@ impl Ports {
     /// The name of a port of this direction, as it lies here.
     pub fn bind(&self, name: &str, direction: Direction) -> Result<&str> {
         let number = self.number_or_error(name)?;
-        self.directed(name, direction)?;
+        self.named(name, direction)?;
         Ok(self.names.get(number))
     }
 
     /// The port of this name, to send on.
     pub fn out(&self, name: &str) -> Result<&Port> {
-        self.directed(name, Direction::Out)
+        self.named(name, Direction::Out)
     }
 
-    fn directed(&self, name: &str, direction: Direction) -> Result<&Port> {
+    /// The port of this name, which must have this direction.
+    pub fn named(&self, name: &str, direction: Direction) -> Result<&Port> {
         let port = self.get(name)?;
         if port.direction == direction {
             return Ok(port);
@@ -176,7 +192,7 @@ impl Ports {
 
     /// Where a receive on a port comes from; `None` if it is not coupled.
     pub fn sender(&self, name: &str, of: Option<u32>) -> Result<(&Port, Option<usize>)> {
-        let port = self.directed(name, Direction::In)?;
+        let port = self.named(name, Direction::In)?;
         match of {
             Some(copy) => {
                 self.check_copy(port, copy, "of")?;

@@ -22,6 +22,7 @@ use crate::spec::{InstanceSpec, Operator};
 use crate::team::{self, Team};
 
 use super::alone::Alone;
+use super::objects::Pools;
 use super::ports::Ports;
 use super::{Backend, Instance, JoinOptions, Received, Sent, Stamps};
 
@@ -116,6 +117,9 @@ impl Instance {
         let sequence = Sequence::new(lead);
         self.ports.take_places(&sequence);
         self.program_even_after_leaving().sequence = sequence;
+        if let Ok(pools) = self.with_state(|state| Pools::new(lead, state)) {
+            self.pools = pools; // rank 0 has told if one cannot be read
+        }
         self.spec.ports = lead.ports.clone();
         self.spec.params = lead.params.clone();
     }
@@ -293,7 +297,7 @@ impl Instance {
         program.sequence.may_receive(port, of)?;
         program.sequence.received(port, of);
         program.clock.received(message.timestamp, message.next_timestamp);
-        if matches!(declared.operator, Some(Operator::S | Operator::B)) {
+        if declared.place.is_some() && matches!(declared.operator, Some(Operator::S | Operator::B)) {
             program.follow_iteration();
         }
         Ok(())

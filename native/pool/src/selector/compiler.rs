@@ -52,6 +52,29 @@ struct Typed<'a> {
     term: Term,
     sort: Sort<'a>,
     at: Range<usize>,
+    /// It is the value of this parameter of the reader. Parameters are texts until they are compared with something else.
+    parameter: Option<String>,
+}
+
+impl Typed<'_> {
+    /// The value of a parameter as a number, or as true or false; anything else as it is.
+    fn read(self) -> Result<Self, Mistake> {
+        let (Some(name), Term::Text(text)) = (&self.parameter, &self.term) else { return Ok(self) };
+        let trimmed = text.trim();
+        let (term, sort) = match (trimmed.parse::<i128>(), trimmed.parse::<f64>(), trimmed) {
+            (Ok(number), ..) if (i64::MIN.into()..=u64::MAX.into()).contains(&number) => {
+                (Term::Integer(number), Sort::Integer)
+            }
+            (_, Ok(number), _) if number.is_finite() => (Term::Real(number), Sort::Real),
+            (.., "true") => (Term::Bool(true), Sort::Bool),
+            (.., "false") => (Term::Bool(false), Sort::Bool),
+            _ => {
+                let problem = format!("the parameter '{name}' of the reader is '{text}', and a number is needed here");
+                return Err(Mistake::new(self.at, problem));
+            }
+        };
+        Ok(Typed { term, sort, ..self })
+    }
 }
 
 impl<'a> Compiler<'a> {
@@ -112,6 +135,10 @@ impl<'a> Compiler<'a> {
 
     fn comparison(&self, comparison: Comparison, left: Expression, right: Expression) -> Result<Test, Mistake> {
         let (left, right) = (self.term(left)?, self.term(right)?);
+        let (left, right) = match (left.sort, right.sort) {
+            (Sort::Text, Sort::Integer | Sort::Real | Sort::Bool) => (left.read()?, right),
+            _ => (left, right),
+        };
         // A text takes the sort of what it is compared with: of the side that is no constant.
         Ok(match &left.term {
             Term::Text(_) => {
@@ -134,7 +161,11 @@ impl<'a> Compiler<'a> {
     ) -> Result<Test, Mistake> {
         let what = self.term(what)?;
         let (least, most) = (self.term(least)?, self.term(most)?);
-        let step = step.map(|step| self.term(step)).transpose()?;
+        let (what, least) = match step {
+            Some(_) => (what.read()?, least.read()?),
+            None => (what, least),
+        };
+        let step = step.map(|step| self.term(step)?.read()).transpose()?;
         if let Some(step) = &step {
             for part in [&what, &least, step] {
                 if part.sort != Sort::Integer {
@@ -155,6 +186,10 @@ impl<'a> Compiler<'a> {
     fn comparable(&self, comparison: Comparison, what: &Typed<'_>, with: Typed<'_>) -> Result<(Term, Term), Mistake> {
         let is_ordering = !matches!(comparison, Comparison::Equal | Comparison::Unequal);
         let both = what.at.start.min(with.at.start)..what.at.end.max(with.at.end);
+        let with = match what.sort {
+            Sort::Integer | Sort::Real | Sort::Bool => with.read()?,
+            Sort::Text | Sort::Member(_) | Sort::Time => with,
+        };
         let term = match (what.sort, with.sort) {
             (Sort::Time, Sort::Text) => match &with.term {
                 Term::Text(text) => match Time::parse(text) {
@@ -201,7 +236,10 @@ impl<'a> Compiler<'a> {
             Node::Integer(number) => (Term::Integer(number), Sort::Integer),
             Node::Real(number) => (Term::Real(number), Sort::Real),
             Node::Text(text) => (Term::Text(text.into()), Sort::Text),
-            Node::Variable(name) => self.variable(&name, &at)?,
+            Node::Variable(name) => {
+                let (term, sort) = self.variable(&name, &at)?;
+                return Ok(Typed { term, sort, at, parameter: Some(name) });
+            }
             Node::Name(name) => {
                 let (place, kind) = self.place(&name, &at)?;
                 (Term::Attribute(place), sort_of(kind).ok_or_else(|| no_operand(&name, kind, &at))?)
@@ -210,7 +248,7 @@ impl<'a> Compiler<'a> {
             Node::Computed(arithmetic, left, right) => self.computed(arithmetic, *left, *right)?,
             _ => return Err(Mistake::new(at, "this is a condition, where a value is expected")),
         };
-        Ok(Typed { term, sort, at })
+        Ok(Typed { term, sort, at, parameter: None })
     }
 
     fn variable(&self, name: &str, at: &Range<usize>) -> Result<(Term, Sort<'a>), Mistake> {
@@ -235,7 +273,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn negated(&self, part: Expression) -> Result<(Term, Sort<'a>), Mistake> {
-        let part = self.term(part)?;
+        let part = self.term(part)?.read()?;
         match (part.term, part.sort) {
             (Term::Integer(number), _) if number > 1 << 63 => Err(Mistake::new(part.at, "this number is too large")),
             (Term::Integer(number), _) => Ok((Term::Integer(-number), Sort::Integer)),
@@ -251,7 +289,7 @@ impl<'a> Compiler<'a> {
         left: Expression,
         right: Expression,
     ) -> Result<(Term, Sort<'a>), Mistake> {
-        let (left, right) = (self.term(left)?, self.term(right)?);
+        let (left, right) = (self.term(left)?.read()?, self.term(right)?.read()?);
         for part in [&left, &right] {
             if part.sort != Sort::Integer {
                 let problem = format!("selectors compute with whole numbers only, and this is {}", part.sort.noun());

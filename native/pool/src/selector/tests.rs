@@ -290,3 +290,51 @@ proptest! {
         prop_assert!(!chosen || compiled.can_match(&schema()));
     }
 }
+
+#[test]
+fn the_variables_of_a_selector_are_known_without_their_values() {
+    let names = variables("step % $six = $index and name = '$text' or step in ($six, $b2)").unwrap();
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["b2", "index", "six"]);
+    assert_eq!(variables("step = $").unwrap_err().at, 7..8);
+}
+
+#[test]
+fn a_parameter_is_read_as_what_it_is_compared_with() {
+    let schema = Schema::parse("step:int share:real name:str level:enum(sfc,pl) on:bool").unwrap();
+    let parameters = |name: &str| {
+        let text = match name {
+            "six" => "6",
+            "half" => "0.5",
+            "version" => "0001",
+            "level" => "pl",
+            "yes" => "true",
+            _ => return None,
+        };
+        Some(Value::Text(text.into()))
+    };
+    let set = [
+        ("step", Value::Int(12)),
+        ("share", Value::Real(0.5)),
+        ("name", Value::Text("0001".into())),
+        ("level", Value::Text("pl".into())),
+        ("on", Value::Bool(true)),
+    ];
+    let own = schema.complete(set).unwrap();
+    let object = Described { own: &own, system: &System::default() };
+    for selector in [
+        "step % $six = 0",
+        "$six < step",
+        "step in 0..100 step $six",
+        "share = $half",
+        "name = $version",
+        "level = $level",
+        "on = $yes",
+        "step = 2 * $six",
+    ] {
+        let compiled = Selector::compile(selector, &schema, parameters).unwrap_or_else(|mistake| panic!("{mistake}"));
+        assert_eq!(compiled.matches(&object), Ok(true), "{selector}");
+    }
+    let mistake = Selector::compile("step = $level", &schema, parameters).unwrap_err();
+    assert_eq!(mistake.problem, "the parameter 'level' of the reader is 'pl', and a number is needed here");
+    assert_eq!(mistake.at, 7..13);
+}

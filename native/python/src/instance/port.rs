@@ -6,8 +6,9 @@ use pyo3::types::PyDict;
 
 use crate::arguments::{Fallback, Next};
 use crate::message::Message;
+use crate::object::Object;
 
-use super::Instance;
+use super::{Instance, Objects};
 
 /// A port of an instance, looked up once: what `out` and `in_` of an instance return.
 ///
@@ -111,6 +112,19 @@ impl OutPort {
         port.instance().send(slf.py(), port.bound(), data, timestamp, next_timestamp, to, shape)
     }
 
+    /// Offer an object on the port, whose couplings are pools; return how many readers choose it.
+    ///
+    /// `Instance.put` explains it.
+    #[pyo3(signature = (data = None, /, **attributes))]
+    fn put(
+        slf: &Bound<'_, OutPort>,
+        data: Option<&Bound<'_, PyAny>>,
+        attributes: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<u64> {
+        let port = slf.as_super().get();
+        port.instance().put(slf.py(), port.bound(), data, attributes)
+    }
+
     /// Put the blocks of all ranks together on rank 0, which sends the array, as `Instance.send_gathered` does.
     #[pyo3(
         signature = (block, decomposition, timestamp = None, next_timestamp = Next::default(), *, to = None),
@@ -186,6 +200,22 @@ impl InPort {
     fn receive_or_end<'py>(slf: &Bound<'py, InPort>, of: Option<u32>) -> PyResult<Option<Bound<'py, Message>>> {
         let port = slf.as_super().get();
         port.instance().receive_or_end(slf.py(), port.bound(), of)
+    }
+
+    /// Wait for the next object that the selector chooses and return it; None when all writers have ended.
+    ///
+    /// The errors are those of `Instance.take`.
+    #[pyo3(signature = (timeout = None))]
+    fn take<'py>(slf: &Bound<'py, InPort>, timeout: Option<f64>) -> PyResult<Option<Bound<'py, Object>>> {
+        let port = slf.as_super().get();
+        port.instance().take(slf.py(), port.bound(), timeout)
+    }
+
+    /// Iterate over the objects until all writers have ended: `for field in port.objects()`.
+    #[pyo3(signature = (timeout = None))]
+    fn objects(slf: &Bound<'_, InPort>, timeout: Option<f64>) -> Objects {
+        let port = slf.as_super().get();
+        Instance::objects(port.instance.clone_ref(slf.py()), port.bound().to_owned(), timeout)
     }
 
     /// Receive one message from every copy at the other end.

@@ -1,0 +1,461 @@
+//! Objects of pools: writers put them, and the selectors of the readers choose among them.
+//!
+//! The coupling of a pool is a conduit for each writer and reader. [`Instance::put`] asks the selector of each, and sends the object by
+//! those that choose it; what nobody chooses is not sent. An object travels as a message: a list of its packed attributes
+//! ([`Packed`]) and its payload. [`Instance::take`] returns the next one of any writer; writers have their turns.
+//!
+//! Ports of pools have no place in the order of operators.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use smallvec::SmallVec;
+
+use xmml_pool::object::{Attributes, Described, System};
+use xmml_pool::packing::Packed;
+use xmml_pool::schema::Schema;
+use xmml_pool::selector::Selector;
+use xmml_pool::value::Value;
+use xmml_wire::data::Data;
+use xmml_wire::error::{Error, Result};
+use xmml_wire::message::Message;
+use xmml_wire::methods::Place;
+
+use crate::conduit::inlet::Next;
+use crate::runtime::state::State;
+use crate::runtime::wait::WaitFor;
+use crate::spec::{ConduitSpec, Direction, InstanceSpec, PoolSpec};
+use crate::team;
+
+use super::ports::Port;
+use super::{Instance, Received};
+
+/// An object that was taken.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// What is known of it.
+    pub attributes: Attributes,
+    /// What it holds.
+    pub data: Data,
+}
+
+/// What a take found.
+#[derive(Clone, Debug)]
+pub enum Taken {
+    /// The next object.
+    Object(Box<Object>),
+    /// All writers have ended, and everything that they offered has been taken.
+    Ended,
+    /// The time-out passed.
+    TimedOut,
+    /// The port is not coupled.
+    NotConnected,
+}
+
+/// The pools of an instance, by the numbers of its ports.
+#[derive(Default)]
+pub(super) struct Pools {
+    written: HashMap<usize, Written>,
+    read: HashMap<usize, Read>,
+    node: String,
+}
+
+/// An out port that leads to pools.
+struct Written {
+    schema: Arc<Schema>,
+    readers: Vec<Reader>,
+    /// How many objects were put.
+    count: AtomicU64,
+}
+
+struct Reader {
+    end: usize,
+    /// `instance.port`, for people.
+    name: String,
+    selector: Selector,
+}
+
+/// An in port that comes from pools.
+struct Read {
+    writers: Vec<Writer>,
+    /// Which of them is looked at first: the one behind that which had its turn last.
+    next: AtomicUsize,
+}
+
+struct Writer {
+    /// `None`: this rank only hears of it from rank 0.
+    end: Option<usize>,
+    schema: Arc<Schema>,
+    instance: String,
+    index: Option<u32>,
+    port: String,
+}
+
+impl Pools {
+    /// Those that the conduits of an instance lead to.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: attributes or a selector that cannot be read, which a check of the model would have told.
+    pub(super) fn new(spec: &InstanceSpec, state: &State) -> Result<Pools> {
+        if spec.conduits.iter().all(|conduit| conduit.pool.is_none()) {
+            return Ok(Pools::default());
+        }
+        let mut pools = Pools { node: Place::here().host, ..Pools::default() };
+        let mut schemas: HashMap<&str, Arc<Schema>> = HashMap::new();
+        for conduit in &spec.conduits {
+            let Some(pool) = conduit.pool.as_deref() else { continue };
+            let schema = match schemas.get(&*pool.attributes) {
+                Some(known) => known.clone(),
+                None => {
+                    let parsed = Schema::parse(&pool.attributes).map_err(|mistake| unreadable(conduit, mistake))?;
+                    schemas.entry(&pool.attributes).or_insert(Arc::new(parsed)).clone()
+                }
+            };
+            let number = |name: &str, direction| {
+                spec.ports.iter().position(|port| port.name == name && port.direction == direction)
+            };
+            if conduit.sender == spec.name {
+                let port = number(&conduit.sender_port, Direction::Out);
+                if let (Some(port), Some(end)) = (port, state.conduits.sending_end(conduit.id)) {
+                    let selector = compiled(conduit, pool, &schema)?;
+                    let name = format!("{}.{}", conduit.receiver, conduit.receiver_port);
+                    let fresh = || Written { schema: schema.clone(), readers: Vec::new(), count: AtomicU64::new(0) };
+                    let written = pools.written.entry(port).or_insert_with(fresh);
+                    written.readers.push(Reader { end, name, selector });
+                }
+            }
+            if conduit.receiver == spec.name {
+                if let Some(port) = number(&conduit.receiver_port, Direction::In) {
+                    let (instance, index) = copy_of(&conduit.sender);
+                    let writer = Writer {
+                        end: state.conduits.receiving_end(conduit.id),
+                        schema: schema.clone(),
+                        instance,
+                        index,
+                        port: conduit.sender_port.clone(),
+                    };
+                    let fresh = || Read { writers: Vec::new(), next: AtomicUsize::new(0) };
+                    pools.read.entry(port).or_insert_with(fresh).writers.push(writer);
+                }
+            }
+        }
+        Ok(pools)
+    }
+
+    fn written_by(&self, port: &Port) -> Option<&Written> {
+        self.written.get(&port.number)
+    }
+
+    fn read_by(&self, port: &Port) -> Option<&Read> {
+        self.read.get(&port.number)
+    }
+}
+
+fn compiled(conduit: &ConduitSpec, pool: &PoolSpec, schema: &Schema) -> Result<Selector> {
+    let select = if pool.select.is_empty() { "true" } else { &pool.select };
+    let variable = |name: &str| pool.variables.get(name).map(|text| Value::Text(text.as_str().into()));
+    Selector::compile(select, schema, variable).map_err(|mistake| unreadable(conduit, mistake))
+}
+
+fn unreadable(conduit: &ConduitSpec, mistake: xmml_pool::Mistake) -> Error {
+    Error::Usage { problem: format!("{}: {mistake}", conduit.name) }
+}
+
+/// The instance of the model and which copy of it, from a name such as `c[3]`.
+fn copy_of(name: &str) -> (String, Option<u32>) {
+    let copy = name.split_once('[').and_then(|(instance, rest)| Some((instance, rest.strip_suffix(']')?)));
+    match copy.and_then(|(instance, index)| Some((instance, index.parse().ok()?))) {
+        Some((instance, index)) => (instance.to_owned(), Some(index)),
+        None => (name.to_owned(), None),
+    }
+}
+
+/// The attributes that follow from a payload.
+fn with_payload(system: System, data: &Data) -> System {
+    let (kind, shape) = match data {
+        Data::Nothing => ("nothing", &[][..]),
+        Data::Bool(_) => ("bool", &[][..]),
+        Data::Int(_) => ("int", &[][..]),
+        Data::Float(_) => ("float", &[][..]),
+        Data::Complex(..) => ("complex", &[][..]),
+        Data::Text(_) => ("str", &[][..]),
+        Data::Bytes(_) => ("bytes", &[][..]),
+        Data::Array(array) => (array.dtype.name(), &array.shape[..]),
+        Data::List(_) => ("list", &[][..]),
+        Data::Map(_) => ("map", &[][..]),
+    };
+    System { size: data.payload_bytes(), kind: kind.to_owned(), shape: shape.to_vec(), ..system }
+}
+
+impl Instance {
+    /// Offers an object to the readers of an out port that leads to pools; returns how many of them choose it. `attributes` are checked
+    /// against the datatype of the port. Its memory is the caller's again when this returns, but for loans.
+    ///
+    /// Waits while a reader that chooses it holds as many bytes as its limit allows. May be called at any time between joining and leaving.
+    ///
+    /// Of ranks that joined together all call this: what rank 0 gives is put.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: an attribute that does not exist, is not allowed or is missing, or a port that carries messages.
+    pub fn put(&self, port: &str, data: Data, attributes: &[(&str, Value)]) -> Result<u64> {
+        match self.together(port)? {
+            None => self.put_here(port, data, attributes),
+            Some(team) => team::share(team, (team.rank() == 0).then(|| self.put_here(port, data, attributes))),
+        }
+    }
+
+    fn put_here(&self, port: &str, mut data: Data, attributes: &[(&str, Value)]) -> Result<u64> {
+        let declared = self.ports.out(port)?;
+        let timestamp = self.program()?.clock.time();
+        let Some(written) = self.pools.written_by(declared) else {
+            return match declared.is_connected() || declared.is_open {
+                true => Err(self.carries_messages(declared)),
+                false => Ok(0),
+            };
+        };
+        if declared.ends().next().is_some() {
+            return Err(self.carries_messages(declared));
+        }
+        let own = self.completed(declared, written, attributes)?;
+        self.hand_over(&mut data)?;
+        let message = Message { timestamp, next_timestamp: None, data };
+        self.offer(declared, written, own, message)
+    }
+
+    fn carries_messages(&self, port: &Port) -> Error {
+        let problem = format!(
+            "{}.{}: objects are put into pools, and this port carries messages; send, or let every coupling of the port be a pool (run:kind=\"pool\")",
+            self.name(),
+            port.name
+        );
+        Error::Usage { problem }
+    }
+
+    fn completed(&self, port: &Port, written: &Written, set: &[(&str, Value)]) -> Result<Vec<Option<Value>>> {
+        let set = set.iter().map(|(name, value)| (*name, value.clone()));
+        written.schema.complete(set).map_err(|problem| {
+            let problem = format!("{}.{}: {problem}", self.name(), port.name);
+            Error::Usage { problem }
+        })
+    }
+
+    /// What is sent on an out port that leads to pools, too, as an object that has no attributes but those that every object has; `None`:
+    /// it leads to none.
+    pub(super) fn as_object(&self, port: &Port) -> Result<Option<Vec<Option<Value>>>> {
+        match self.pools.written_by(port) {
+            None => Ok(None),
+            Some(written) => self.completed(port, written, &[]).map(Some),
+        }
+    }
+
+    /// Offers what is sent on an out port; returns whether anybody takes objects there.
+    pub(super) fn offer_sent(&self, port: &Port, own: Vec<Option<Value>>, message: &Message) -> Result<bool> {
+        let Some(written) = self.pools.written_by(port) else { return Ok(false) };
+        self.offer(port, written, own, message.clone())?;
+        let gone = |reader: &Reader| self.with_state(|state| state.conduits.sending[reader.end].is_gone());
+        Ok(!written.readers.iter().all(gone))
+    }
+
+    fn offer(&self, port: &Port, written: &Written, own: Vec<Option<Value>>, message: Message) -> Result<u64> {
+        let seq = written.count.fetch_add(1, Ordering::Relaxed);
+        let (instance, index) = copy_of(self.model_name());
+        let system = System {
+            t: message.timestamp,
+            dt_next: message.next_timestamp,
+            seq,
+            instance,
+            index,
+            rank: self.rank(),
+            port: port.name.clone(),
+            node: self.pools.node.clone(),
+            ..System::default()
+        };
+        let system = with_payload(system, &message.data);
+        let mut ends: SmallVec<[usize; 4]> = SmallVec::new();
+        for reader in &written.readers {
+            let chosen = reader.selector.matches(&Described { own: &own, system: &system });
+            let chosen = chosen.map_err(|undefined| {
+                let problem = format!("{}.{}: the selector of {}: {undefined}", self.name(), port.name, reader.name);
+                Error::Usage { problem }
+            })?;
+            if chosen {
+                ends.push(reader.end);
+            }
+        }
+        if ends.is_empty() {
+            return Ok(0);
+        }
+        let packed = Packed { seq, node: self.pools.node.as_str().into(), own };
+        let packed = packed.write(&written.schema).map_err(|problem| {
+            let problem = format!("{}.{}: {problem}", self.name(), port.name);
+            Error::Usage { problem }
+        })?;
+        let data = Data::List(vec![Data::Bytes(packed.into()), message.data]);
+        let mut message = Message { data, ..message };
+        if ends.len() > 1 {
+            message = self.for_all(&ends, message, false)?;
+        }
+        let (mut once, mut taken) = (None, 0);
+        for end in ends {
+            taken += u64::from(self.transmit_encoded(&port.name, end, &message, Some(&mut once))?);
+        }
+        Ok(taken)
+    }
+
+    /// Takes the next object from any writer of an in port that comes from pools. Without a time-out it waits until one comes or all writers
+    /// have ended. May be called at any time between joining and leaving.
+    ///
+    /// Of ranks that joined together all call this, and each has the object.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: a port that carries messages.
+    pub fn take(&self, port: &str, timeout: Option<Duration>) -> Result<Taken> {
+        let declared = self.ports.named(port, Direction::In)?;
+        let Some(read) = self.pools.read_by(declared) else {
+            return match declared.is_connected() || declared.is_open {
+                true => Err(Error::Usage {
+                    problem: format!(
+                        "{}.{port}: objects are taken from pools, and this port carries messages; receive, or let every coupling of the port be a pool (run:kind=\"pool\")",
+                        self.name()
+                    ),
+                }),
+                false => {
+                    drop(self.program()?);
+                    Ok(Taken::NotConnected)
+                }
+            };
+        };
+        Ok(match self.receive_any(port, None, timeout)? {
+            Received::Message(message) => Taken::Object(Box::new(self.opened(read, message)?)),
+            Received::Ended => Taken::Ended,
+            Received::TimedOut => Taken::TimedOut,
+            Received::NotConnected | Received::NoStateYet => Taken::NotConnected,
+        })
+    }
+
+    /// The payload alone of an object that a program receives like a message.
+    #[inline]
+    pub(super) fn without_attributes(&self, port: &str, received: Received) -> Result<Received> {
+        match self.pools.read.is_empty() {
+            true => Ok(received),
+            false => self.payload_of(port, received),
+        }
+    }
+
+    fn payload_of(&self, port: &str, received: Received) -> Result<Received> {
+        let Some(read) = self.pools.read_by(self.ports.get(port)?) else { return Ok(received) };
+        Ok(match received {
+            Received::Message(message) => {
+                let (timestamp, next_timestamp) = (message.timestamp, message.next_timestamp);
+                let data = self.opened(read, message)?.data;
+                Received::Message(Message { timestamp, next_timestamp, data })
+            }
+            other => other,
+        })
+    }
+
+    /// Whether an in port comes from pools.
+    pub(super) fn comes_from_pools(&self, port: &Port) -> bool {
+        !self.pools.read.is_empty() && self.pools.read_by(port).is_some()
+    }
+
+    /// The next object of any writer, with the number of its writer behind it.
+    pub(super) fn take_here(&self, port: &Port, timeout: Option<Duration>) -> Result<Received> {
+        let Some(read) = self.pools.read_by(port) else { return Ok(Received::NotConnected) };
+        drop(self.program()?);
+        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let found = self.wait(&read.awaited(), until, |state| read.next(state))?;
+        let Some(found) = found else { return Ok(Received::TimedOut) };
+        let Some((number, mut message)) = found else { return Ok(Received::Ended) };
+        if let Data::List(parts) = &mut message.data {
+            parts.push(Data::Int(number as i64));
+        }
+        self.account_outside_loop(&message)?;
+        Ok(Received::Message(message))
+    }
+
+    /// Whether an object waits at an in port, or (`Some(false)`) none will come; `None`: neither at the time `until`.
+    pub(super) fn look_for_object(&self, port: &Port, until: Instant) -> Result<Option<bool>> {
+        let Some(read) = self.pools.read_by(port) else { return Ok(Some(false)) };
+        self.wait(&read.awaited().unreported(), Some(until), |state| {
+            Ok(match read.look(state)? {
+                Looked::Object(..) => Some(true),
+                Looked::Ended => Some(false),
+                Looked::Nothing => None,
+            })
+        })
+    }
+
+    fn opened(&self, read: &Read, message: Message) -> Result<Object> {
+        let foreign = |peer: &str, problem: String| Error::Protocol { peer: peer.to_owned(), problem };
+        let parts = match message.data {
+            Data::List(parts) => <[Data; 3]>::try_from(parts).ok(),
+            _ => None,
+        };
+        let Some([Data::Bytes(packed), data, Data::Int(number)]) = parts else {
+            return Err(foreign("a writer of a pool", "it sent what is no object".into()));
+        };
+        let writer = usize::try_from(number).ok().and_then(|number| read.writers.get(number));
+        let writer = writer.ok_or_else(|| foreign("a writer of a pool", "it is none of this port".into()))?;
+        let packed = Packed::read(&packed, &writer.schema).map_err(|problem| foreign(&writer.instance, problem))?;
+        let system = System {
+            t: message.timestamp,
+            dt_next: message.next_timestamp,
+            seq: packed.seq,
+            instance: writer.instance.clone(),
+            index: writer.index,
+            rank: 0,
+            port: writer.port.clone(),
+            node: packed.node.into(),
+            ..System::default()
+        };
+        let system = with_payload(system, &data);
+        Ok(Object { attributes: Attributes { schema: writer.schema.clone(), own: packed.own, system }, data })
+    }
+}
+
+/// What the writers of a port have.
+enum Looked {
+    /// An object: the place of its writer, and the receiving end.
+    Object(usize, usize),
+    Nothing,
+    Ended,
+}
+
+impl Read {
+    /// An object of any writer.
+    fn awaited(&self) -> WaitFor {
+        let receiving = self.writers.iter().filter_map(|writer| writer.end).collect();
+        WaitFor { receiving, is_any: true, is_reported: true, ..WaitFor::default() }
+    }
+
+    /// Looks at the writers in turn.
+    fn look(&self, state: &mut State) -> Result<Looked> {
+        let first = self.next.load(Ordering::Relaxed);
+        let mut all_ended = true;
+        for turn in 0..self.writers.len() {
+            let place = first.wrapping_add(turn) % self.writers.len();
+            let Some(end) = self.writers[place].end else { continue };
+            match state.next_for_program(end)? {
+                Next::Message => return Ok(Looked::Object(place, end)),
+                Next::Nothing => all_ended = false,
+                Next::Ended => {}
+            }
+        }
+        Ok(if all_ended { Looked::Ended } else { Looked::Nothing })
+    }
+
+    /// The next object and the place of its writer; `Some(None)`: all have ended; `None`: nothing yet.
+    fn next(&self, state: &mut State) -> Result<Option<Option<(usize, Message)>>> {
+        Ok(match self.look(state)? {
+            Looked::Object(place, end) => {
+                self.next.store(place + 1, Ordering::Relaxed);
+                state.conduits.inlets[end].hand_out().map(|message| Some((place, message)))
+            }
+            Looked::Ended => Some(None),
+            Looked::Nothing => None,
+        })
+    }
+}

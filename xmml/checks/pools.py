@@ -1,0 +1,108 @@
+"""Pools: E31 for attributes that cannot be read, E33 for couplings that cannot be pools. (E32, selectors, needs the
+parameters of the readers: see `xmml.resolve`.)"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xmml.checks.index import End, Index
+from xmml.definitions import read_datatypes
+from xmml.problems import Problem
+from xmml.run_options import settings_of
+from xmml.selectors import SelectorError, attributes_of, schema
+from xmml.tree import RUN, Element
+
+#: Settings of couplings that have a meaning for pools only, or for messages only.
+_OF_POOLS = ("select", "limit")
+_OF_MESSAGES = ("capacity", "compress", "class")
+
+
+def is_pool(coupling: Element) -> bool:
+    """Whether a coupling carries the objects that its receiver chooses (`run:kind="pool"`)."""
+    return not coupling.is_plain and settings_of(coupling).get("kind") == "pool"
+
+
+def attributes_can_be_read(index: Index) -> Iterator[Problem]:
+    """What `run:attributes` says are declarations of attributes, none of which the extended datatype has already."""
+    definitions = index.root.first("definitions")
+    datatypes = read_datatypes(definitions) if definitions is not None else {}
+    for element in index.datatype_elements:
+        text = element.get("attributes", RUN)
+        if text is None:
+            continue
+        try:
+            schema(text)
+        except SelectorError as error:
+            message = f'the attributes of the datatype "{element.get("id")}" cannot be read: {error}'
+            help = 'write NAME:TYPE with white space between, as in "step:int[0..]! levtype:enum(sfc,pl) date:time"'
+            yield element.problem("E31", message, help, "attributes", RUN, within=(error.first, error.end))
+            continue
+        try:
+            schema(attributes_of(datatypes, element.get("id")))
+        except SelectorError as error:
+            message = f'"{element.get("id")}" has the attributes of what it extends, too: {error}'
+            yield element.problem("E31", message, "give it another name", "attributes", RUN)
+
+
+def possible_pools(index: Index) -> Iterator[Problem]:
+    """A pool leads from submodels to submodels, by whole arrays, and shares its in port with pools only."""
+    into: dict[str | None, list[Element]] = {}
+    for coupling in index.couplings:
+        into.setdefault(coupling.get("to"), []).append(coupling)
+    for coupling, sender, receiver in index.coupled:
+        settings = {} if coupling.is_plain else settings_of(coupling)
+        pool = settings.get("kind") == "pool"
+        for name in _OF_MESSAGES if pool else _OF_POOLS:
+            if coupling.get(name, RUN) is not None:
+                yield coupling.problem("E33", *_misplaced(name), name, RUN)
+        if not pool:
+            continue
+        for end, attribute in ((sender, "from"), (receiver, "to")):
+            if end is not None and (refusal := _refusal(end)) is not None:
+                yield coupling.problem("E33", f"this pool {refusal[0]}", refusal[1], attribute)
+        for apply in coupling.named("apply")[:1]:
+            help = "remove it: readers choose objects by run:select, and change them themselves"
+            yield apply.problem("E33", "filters change messages, and this coupling is a pool", help, "filter")
+        yield from _beside(coupling, into[coupling.get("to")])
+
+
+def _misplaced(name: str) -> tuple[str, str]:
+    if name in _OF_POOLS:
+        message = f"run:{name} has a meaning for pools only, and this coupling carries messages"
+        return message, 'add run:kind="pool", or remove it'
+    help = "run:limit says how many bytes may wait for the reader" if name == "capacity" else "remove it"
+    return f"run:{name} has a meaning for messages only, and this coupling is a pool", help
+
+
+def _refusal(end: End) -> tuple[str, str] | None:
+    """Return why a port cannot be the end of a pool, and what to do."""
+    entry, port = end
+    name = f"{entry.id}.{port.get('id')}"
+    begins = "begins" if port.name == "out" else "ends"
+    if entry.kind in ("mapper", "terminal"):
+        return f"{begins} at {name}, which is of a {entry.kind}", "objects are put and taken by submodels only"
+    if settings_of(port).get("decomp"):
+        return (
+            f"{begins} at {name}, whose arrays are spread over ranks",
+            "remove run:decomp",
+        )
+    if port.get("type") == "state":
+        return f"{begins} at {name}, which is for the state of the submodel", 'remove type="state" from the port'
+    return None
+
+
+def _beside(coupling: Element, others: list[Element]) -> Iterator[Problem]:
+    """What else leads into the in port of a pool."""
+    for other in others:
+        if other is coupling:
+            return
+        line = f"line {other.position.line}"
+        if not is_pool(other):
+            message = f"{coupling.get('to')} gets messages ({line}), and objects of this pool"
+            help = "give the objects an in port of their own"
+            yield coupling.problem("E33", message, help, "to")
+            return
+        if other.get("from") == coupling.get("from"):
+            message = f"{coupling.get('from')} and {coupling.get('to')} are coupled by a pool already ({line})"
+            yield coupling.problem("E33", message, 'write one coupling: run:select="(...) or (...)"', "from")
+            return

@@ -1,0 +1,60 @@
+"""Selectors of pools: E32 for those that cannot be read, W18 for those that nothing satisfies.
+
+Their variables are the final parameters of the readers, so they are checked when a model is resolved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xmml.model import Instance, PoolCoupling
+from xmml.problems import Problem, did_you_mean
+from xmml.selectors import READER_VARIABLES, SelectorError, compiled, schema, values_of, variables
+from xmml.tree import RUN, Element
+
+#: Of so many copies of a reader each is tried.
+_MOST_COPIES = 1_000
+
+
+def selector_problems(pool: PoolCoupling, coupling: Element, reader: Instance) -> Iterator[Problem]:
+    """Yield what is wrong with the selector of a pool, once, for whichever copy of the reader it is wrong first."""
+    if not pool.select:
+        return
+    try:
+        attributes = schema(pool.attributes)
+    except SelectorError:
+        return  # E31 tells
+    try:
+        names = variables(pool.select)
+        copies = reader.multiplicity if names and isinstance(reader.multiplicity, int) else 1
+        known = {*reader.params, *(name for each in reader.copy_params.values() for name in each), *READER_VARIABLES}
+        for name in names:
+            if name not in known:
+                yield _unknown(pool, coupling, reader, name)
+                return
+        can_match = False
+        for copy in range(min(copies, _MOST_COPIES)):
+            selector = compiled(pool.select, attributes, values_of(pool.select, reader, copy))
+            can_match = can_match or selector.can_match(attributes)
+    except SelectorError as error:
+        message = f"the selector of {pool.receiver} cannot be used: {error}"
+        help = _help(pool)
+        yield coupling.problem("E32", message, help, "select", RUN, within=(error.first, error.end))
+        return
+    if not can_match:
+        message = f"no object can satisfy the selector of {pool.receiver}"
+        help = "compare it with the attributes of the datatype: " + (pool.attributes or "it declares none")
+        yield coupling.problem("W18", message, help, "select", RUN)
+
+
+def _unknown(pool: PoolCoupling, coupling: Element, reader: Instance, name: str) -> Problem:
+    message = f'the selector of {pool.receiver} asks for ${name}, and "{reader.id}" has no parameter "{name}"'
+    at = pool.select.index(f"${name}")
+    help = did_you_mean(name, (*reader.params, *READER_VARIABLES), "parameters")
+    return coupling.problem("E32", message, help, "select", RUN, within=(at, at + len(name) + 1))
+
+
+def _help(pool: PoolCoupling) -> str:
+    if not pool.attributes:
+        return f'declare attributes on the datatype of {pool.sender}: run:attributes="step:int param:uint"'
+    return f"the attributes are {pool.attributes}, and sys.t, sys.seq, sys.instance, sys.index, sys.size and others"
