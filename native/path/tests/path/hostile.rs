@@ -12,9 +12,10 @@ use crate::by_hand::Client;
 use crate::descriptors::allow_descriptors;
 use crate::support::{await_that, identity, pair_at, payload, streams, LIMIT, SECRET};
 
-/// So many may stand at a door without having proved anything; more come.
-const MOST_STRANGERS: usize = 256;
-const MANY: usize = 400;
+/// So many of one host may stand at a door without having proved anything, half of its places; more come.
+const MOST_STRANGERS: usize = 512;
+const MANY: usize = 700;
+const ATTEMPTS: usize = 6;
 
 fn door() -> Listener {
     Listener::bind("127.0.0.1:0", &identity("there"), Settings { max_message: 1 << 20, ..Settings::default() }).unwrap()
@@ -213,11 +214,15 @@ fn many_who_say_nothing_do_not_keep_others_from_the_door() {
     allow_descriptors(8 * MANY as u64); // the tests of this program that run at the same time need some, too
     let listener = door();
     let (here, there) = pair_at(&listener, &listener.address(), streams(1));
-    let silent: Vec<TcpStream> = (0..MANY).map(|_| connect(&listener.address())).collect();
-    let begun = Instant::now();
-    let standing = || silent.iter().filter(|stream| stands(stream)).count();
-    await_that("the first give way", || standing() <= MOST_STRANGERS);
-    assert!(begun.elapsed() < Duration::from_secs(TIMEOUT_S), "they stood until their time was over");
+    // That they give way, and not that their time is over, shows only where this was quicker than that.
+    let silent = (0..ATTEMPTS).find_map(|_| {
+        let begun = Instant::now();
+        let silent: Vec<TcpStream> = (0..MANY).map(|_| connect(&listener.address())).collect();
+        let standing = || silent.iter().filter(|stream| stands(stream)).count();
+        await_that("the first give way", || standing() <= MOST_STRANGERS);
+        (begun.elapsed() < Duration::from_secs(TIMEOUT_S)).then_some(silent)
+    });
+    assert!(silent.is_some(), "they stood until their time was over, {ATTEMPTS} times");
     let more = Path::dial(&listener.address(), &identity("more"), "there", streams(1)).unwrap();
     more.attend().unwrap();
     assert!(listener.accept(LIMIT).unwrap().is_some());
