@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from xmml.problems import Problem
 
 #: What may wait for a reader of a pool, unless `run:limit` says otherwise.
-DEFAULT_LIMIT_BYTES = 64 * 2**20
+DEFAULT_LIMIT_BYTES = 64_000_000
 
 Kind = Literal["submodel", "mapper", "terminal"]
 Direction = Literal["in", "out"]

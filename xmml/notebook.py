@@ -122,7 +122,8 @@ def _picture(model: Model) -> str:
 
 
 def _count(model: Model) -> str:
-    return f"{_number(len(model.instances), 'instance')}, {_number(len(model.couplings), 'coupling')}"
+    pools = [_number(len(model.pools), "pool")] if model.pools else []
+    return ", ".join([_number(len(model.instances), "instance"), _number(len(model.couplings), "coupling"), *pools])
 
 
 def _number(count: int, noun: str) -> str:

@@ -53,6 +53,9 @@ CODES: Mapping[str, str] = {
     "E28": "a decomposition that fits neither its ranks nor its scales, or a filter that cannot work on parts",
     "E29": "an open port that is coupled, or that nobody could open",
     "E30": "a file out of the folder of the model and the working folder",
+    "E31": "attributes of objects that cannot be read",
+    "E32": "a selector that cannot be read, or does not fit the attributes of the objects",
+    "E33": "a pool where none can be, or a setting that fits only pools or only messages",
     "W01": "messages of another datatype than the receiver expects",
     "W02": "a coupling that does not fit the time scales of its ends",
     "W03": "something that nothing is coupled to, or nothing uses",
@@ -70,6 +73,7 @@ CODES: Mapping[str, str] = {
     "W15": "a language that is not known, or that inline code cannot have",
     "W16": "a total that is no whole number of deltas",
     "W17": "a size of messages that cannot be worked out",
+    "W18": "a selector that no object can satisfy",
 }
 
 

@@ -181,7 +181,7 @@ def _bytes(text: str) -> int:
     try:
         size = float(parse(text, Dimension.DATA))
     except UnitError as error:
-        raise SettingError(f'expected a size, as in "64 MiB": {error}') from None
+        raise SettingError(f'expected a size, as in "64 MB": {error}') from None
     if not 1 <= size <= _MOST_BYTES:
         raise SettingError("expected a size of at least one byte, and at most 8 EiB")
     return int(size)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from xmml.model import Datatype, Instance
 
 if TYPE_CHECKING:
-    from xmml_native._native import AttributeSchema, Selector
+    from xmml_native.selectors import AttributeSchema, Selector
 
 #: What a selector can name besides the parameters of its reader.
 READER_VARIABLES = ("index", "count")
@@ -35,7 +35,7 @@ def schema(attributes: str) -> AttributeSchema:
     Raises:
         SelectorError: it declares none.
     """
-    from xmml_native._native import AttributeSchema
+    from xmml_native.selectors import AttributeSchema
 
     try:
         return AttributeSchema(attributes)
@@ -49,7 +49,7 @@ def variables(select: str) -> list[str]:
     Raises:
         SelectorError: it has characters or words that no selector has.
     """
-    from xmml_native._native import selector_variables
+    from xmml_native.selectors import selector_variables
 
     try:
         return selector_variables(select)
@@ -63,7 +63,7 @@ def compiled(select: str, attributes: AttributeSchema, values: Mapping[str, str]
     Raises:
         SelectorError: it is none, or not one of these attributes.
     """
-    from xmml_native._native import Selector
+    from xmml_native.selectors import Selector
 
     try:
         return Selector(select, attributes, values)

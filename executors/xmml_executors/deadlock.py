@@ -260,5 +260,6 @@ def _step(link: WaitEdge, waiting: Mapping[str, Waiting], conduits: Mapping[int,
             f"{link.waiter} waits at {conduit.sender_port} for room to send to {link.partner}.{conduit.receiver_port}"
         )
     received = waiting[link.waiter].received.get(conduit.id, 0)
-    number = f"message {received + 1}" if received else "the first message"
+    noun = "message" if conduit.pool is None else "object"
+    number = f"{noun} {received + 1}" if received else f"the first {noun}"
     return f"{link.waiter} waits at {conduit.receiver_port} for {number} of {link.partner}.{conduit.sender_port}"

@@ -65,11 +65,17 @@ def _head(analysis: Analysis) -> str:
         "blocked": "some instances wait for messages that never come",
     }[analysis.verdict]
     shape = f"{counted(len(analysis.steps), 'instance')}, {counted(len(analysis.messages), 'coupling')}"
-    starts = ", ".join(analysis.initial[:8]) + (", ..." if len(analysis.initial) > 8 else "")
+    starts = _some(analysis.initial)
     lines = [f"{analysis.model}: {shape}; {verdict}", f"starts with: {starts or 'nothing'} ({analysis.start} start)"]
+    if analysis.pools:
+        lines.append(f"{counted(len(analysis.pools), 'pool')}, whose objects are not counted: {_some(analysis.pools)}")
     if analysis.at_most:
         lines.append('"<=": at most; a program decides when to stop')
     return "\n".join(lines)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
 
 
 def _trouble(analysis: Analysis) -> str:

@@ -46,7 +46,7 @@ def summary(plan: Plan) -> str:
     if plan.conduits:
         lines += ["", "wire"]
         lines += _table(
-            [[f"  {conduit.name}", f"capacity {conduit.capacity}", _filters(conduit)] for conduit in plan.conduits]
+            [[f"  {conduit.name}", _room(conduit), _filters(conduit) or _select(conduit)] for conduit in plan.conduits]
         )
     if plan.routes:
         lines += ["", "between sites", *_routes(plan)]
@@ -269,6 +269,22 @@ def _command(instance: PlannedInstance, folder: str) -> str:
     if os.path.basename(words[0]).startswith("python"):
         words[0] = os.path.basename(words[0])
     return shlex.join(words)
+
+
+def _room(conduit: ConduitSpec) -> str:
+    return (
+        f"capacity {conduit.capacity}"
+        if conduit.pool is None
+        else f"pool, at most {value_text(conduit.byte_budget, Dimension.DATA)} wait"
+    )
+
+
+def _select(conduit: ConduitSpec) -> str:
+    """Return the selector of a pool, with the values of its variables behind it."""
+    if conduit.pool is None:
+        return ""
+    values = ", ".join(f"${name} {value}" for name, value in conduit.pool.variables.items())
+    return conduit.pool.select + (f"  ({values})" if values else "")
 
 
 def _filters(conduit: ConduitSpec) -> str:

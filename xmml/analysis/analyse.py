@@ -96,6 +96,7 @@ def analyse(
             for job in jobs(whole, times.simulated.begin_ns if times is not None else None)
         ),
         task_graph=graphs,
+        pools=tuple(map(str, model.pools)),
     )
 
 

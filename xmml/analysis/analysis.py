@@ -136,6 +136,7 @@ class Analysis:
         steps: iterations of a run, by instance; `None` if the program decides.
         runs: by instance, with the index of the copy.
         messages: by coupling.
+        pools: the couplings whose objects are not counted: programs decide how many there are, and who gets them.
         at_most: instances and couplings whose counts are bounds, because a program decides when to stop.
         blocked, deadlock, unconsumed: what goes wrong: who waits, the cycles, messages that nobody takes.
         never_start: instances that cannot start.
@@ -163,6 +164,7 @@ class Analysis:
     times: Times | None
     jobs: tuple[Job, ...]
     task_graph: Mapping[str, GraphSize] = field(default_factory=dict)
+    pools: tuple[str, ...] = ()
 
     @property
     def finishes(self) -> bool:
@@ -201,6 +203,7 @@ class Analysis:
                 }
                 for name, traffic in self.messages.items()
             },
+            "pools": list(self.pools),
             "at_most": list(self.at_most),
             "blocked": [
                 {

@@ -204,6 +204,8 @@ def _notes(model: Model, names: dict[str, str]) -> Iterator[str]:
             yield f"the coupling {coupling} carries state from run to run, which MUSCLE 2 does not know"
         if coupling.has_run_options:
             yield f"run: attributes of the coupling {coupling} are left out"
+    for pool in model.pools:
+        yield f"the pool {pool} is left out: MUSCLE 2 has none"
 
 
 def _instance_notes(instance: Instance) -> Iterator[str]:

@@ -177,6 +177,7 @@ class _Export:
         return tuple(name for name in names if name in ("last", "repeat"))
 
     def note_couplings(self, couplings: Sequence[Coupling]) -> None:
+        self.notes += [f"the pool {pool} is left out: MUSCLE3 has none" for pool in self.model.pools]
         for coupling in self.model.couplings:
             if self.model.carries_state(coupling):
                 self.notes.append(

@@ -19,19 +19,19 @@ _EFFECTIVE = ("init", "stateful", "interactive", "timescale", "spacescales", "ot
 def coupling_graph(model: Model) -> networkx.MultiDiGraph:
     """Return the graph of a model: a node for every instance, an edge for every coupling. Linear in both.
 
-    Nodes have the id of the instance, edges as key the place of the coupling in the model. Attributes are plain values
-    with dotted names: those of instance, definition (`definition.class`) and coupling, scales in SI units
-    (`timescale.delta`), parameters as text (`params.D`), and what follows from them:
+    Nodes have the id of the instance, edges as key the place of the coupling in the model (pools come last). Attributes
+    are plain values with dotted names: those of instance, definition (`definition.class`) and coupling, scales in SI
+    units (`timescale.delta`), parameters as text (`params.D`), and what follows from them:
 
     * nodes: `label`, `starts` (it waits for no f_init message), `ends` (nothing waits for what it sends at its end);
     * edges: `label`, `sender.operator`, `receiver.operator`, `template` (looking through mappers),
-      `single_domain`, `carries_state` (from a run to the next one).
+      `single_domain`, `carries_state` (from a run to the next one); of a pool `kind` ("pool") instead.
     """
     import networkx
 
     graph = networkx.MultiDiGraph(
         view="coupling",
-        **flat(model, without=("path", "definitions", "instances", "couplings")),
+        **flat(model, without=("path", "definitions", "instances", "couplings", "pools")),
     )
     starting, ending = starts(model), ends(model)
     for instance in model.instances.values():
@@ -44,6 +44,9 @@ def coupling_graph(model: Model) -> networkx.MultiDiGraph:
     for number, (coupling, found) in enumerate(zip(model.couplings, templates(model), strict=True)):
         between = (coupling.sender.instance, coupling.receiver.instance)
         graph.add_edge(*between, key=number, **_coupling_attributes(model, coupling, found))
+    for number, pool in enumerate(model.pools, len(model.couplings)):
+        between = (pool.sender.instance, pool.receiver.instance)
+        graph.add_edge(*between, key=number, label=pool.name or str(pool), kind="pool", **flat(pool))
     return graph
 
 

@@ -15,9 +15,9 @@ from xmml.graphs.dot import Drawing, Edge, Html, Node, escaped, literal
 from xmml.graphs.folding import Box, Line, in_order, rank_distances, topology
 from xmml.graphs.legend import legend
 from xmml.graphs.marks import marks
-from xmml.graphs.palette import FONT, INK, KINDS, QUIET_INK, TEMPLATES
+from xmml.graphs.palette import FONT, INK, KINDS, POOL, QUIET_INK, TEMPLATES
 from xmml.graphs.quantity_text import number_text, scale_text, shortened
-from xmml.model import AppliedFilter, Instance, Model
+from xmml.model import AppliedFilter, Coupling, Instance, Model, PoolCoupling
 
 Direction = Literal["LR", "TB"]
 
@@ -56,8 +56,9 @@ def coupling_view(model: Model, direction: Direction = "LR", fold: bool = True) 
             "label": legend(
                 model,
                 {line.template for line in lines},
-                {operator for line in lines for operator in line.operators},
+                {operator for line in lines if not line.is_pool for operator in line.operators},
                 any(line.carries_state for line in lines),
+                any(line.is_pool for line in lines),
                 shown.note,
             ),
             "labelloc": "b",
@@ -174,6 +175,8 @@ def _edge(line: Line, drawn: int, distance: int) -> dict[str, str]:
     }
     if line.carries_state:
         attributes["style"] = "dashed"
+    if line.is_pool:
+        attributes.update(style="dashed", color=POOL)
     if distance > 1:
         attributes["minlen"] = str(distance)
     label = _edge_label(line, drawn)
@@ -194,7 +197,8 @@ def _edge_label(line: Line, drawn: int) -> Html | None:
     if drawn <= LINES_WITH_PORTS:
         ports = (coupling.sender.port, coupling.receiver.port)
         rows.append(_short(ports[0] if ports[0] == ports[1] else " → ".join(ports)))
-    rows += [f'<FONT COLOR="{INK}"><I>{_short(_filter_text(one))}</I></FONT>' for one in coupling.filters]
+    below = [coupling.select] if isinstance(coupling, PoolCoupling) else map(_filter_text, coupling.filters)
+    rows += [f'<FONT COLOR="{INK}"><I>{_short(text)}</I></FONT>' for text in below if text]
     return Html("<BR/>".join(rows)) if rows else None
 
 
@@ -203,12 +207,19 @@ def _filter_text(applied: AppliedFilter) -> str:
 
 
 def _edge_tooltip(line: Line) -> str:
-    rows = [f"{coupling}" for coupling in line.couplings[:10]]
+    rows = [_said(coupling) for coupling in line.couplings[:10]]
     if len(line.couplings) > 10:
         rows.append(f"and {len(line.couplings) - 10} more")
     if line.template or line.carries_state:
         rows.append(line.template or "state for the next run")
+    if line.is_pool:
+        rows.append("pool")
     return "\n".join(rows)
+
+
+def _said(coupling: Coupling | PoolCoupling) -> str:
+    select = coupling.select if isinstance(coupling, PoolCoupling) else ""
+    return f"{coupling}: {select}" if select else f"{coupling}"
 
 
 def _short(text: str) -> str:

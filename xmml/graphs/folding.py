@@ -14,7 +14,7 @@ from dataclasses import replace
 from xmml.analysis.templates import Template, templates
 from xmml.graphs.coupling_graph import operators
 from xmml.late_dataclass import dataclass
-from xmml.model import Coupling, Instance, Model
+from xmml.model import Coupling, Instance, Model, PoolCoupling
 
 #: Up to so many couplings, each is a line of its own.
 MOST_SINGLE_LINES = 60
@@ -51,14 +51,16 @@ class Line:
     Attributes:
         template: `None` if there are several, or one end is no submodel.
         carries_state: they bring instances the state of their own previous runs.
+        is_pool: they carry objects that the receivers choose; operators have no part in that.
     """
 
     tail: str
     head: str
     operators: tuple[str | None, str | None]
     template: Template | None
-    couplings: tuple[Coupling, ...]
+    couplings: tuple[Coupling | PoolCoupling, ...]
     carries_state: bool = False
+    is_pool: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ def topology(model: Model, fold: bool = True) -> Topology:
     if fold and (len(boxes) > MOST_BOXES or len(lines) > MOST_LINES):
         boxes = _folded(instances, _part, 2)
         lines, note = _lines(model, boxes), _ALL
-    if len(model.couplings) <= MOST_SINGLE_LINES:
+    if len(model.couplings) + len(model.pools) <= MOST_SINGLE_LINES:
         lines = tuple(replace(line, couplings=(one,)) for line in lines for one in line.couplings)
     return Topology(boxes, lines, note)
 
@@ -150,9 +152,16 @@ def _lines(model: Model, boxes: Iterable[Box]) -> tuple[Line, ...]:
         carries_state = model.carries_state(coupling)
         template = next(iter(possible)) if len(possible) == 1 and not carries_state else None
         found.setdefault((*between, operators(model, coupling), template, carries_state), []).append(coupling)
-    return tuple(
+    pools: dict[tuple[str, str], list[PoolCoupling]] = {}
+    for pool in model.pools:
+        pools.setdefault((box_of[pool.sender.instance], box_of[pool.receiver.instance]), []).append(pool)
+    of_messages = (
         Line(tail, head, at_ends, template, tuple(couplings), carries_state)
         for (tail, head, at_ends, template, carries_state), couplings in found.items()
+    )
+    return (
+        *of_messages,
+        *(Line(*between, (None, None), None, tuple(each), is_pool=True) for between, each in pools.items()),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from xmml.graphs.dot import Html, escaped
-from xmml.graphs.palette import INK, QUIET_INK, TEMPLATES
+from xmml.graphs.palette import INK, POOL, QUIET_INK, TEMPLATES
 from xmml.model import Model
 
 #: The arrow ends as characters, in the order of the execution loop.
@@ -24,6 +24,7 @@ def legend(
     templates: Collection[str | None],
     operators: Collection[str | None],
     has_state: bool = False,
+    has_pools: bool = False,
     note: str = "",
 ) -> Html:
     """Return the caption: the title, the symbols and colours that occur, and a note.
@@ -31,6 +32,7 @@ def legend(
     Args:
         templates, operators: those of the couplings that are drawn.
         has_state: some of them carry the state of an instance to its next run.
+        has_pools: some are pools.
     """
     symbols = [f"{glyph} {word}" for operator, glyph, word in _SYMBOLS if operator in operators]
     if symbols and None in operators:
@@ -38,6 +40,8 @@ def legend(
     colours = [_coloured(TEMPLATES[template], f"━ {template}") for template in _TEMPLATES if template in templates]
     if has_state:
         colours.append(_coloured(TEMPLATES[None], "┅ state"))
+    if has_pools:
+        colours.append(_coloured(POOL, "┅ pool"))
     rows = [f'<FONT POINT-SIZE="13" COLOR="{INK}"><B>{escaped(model.name or model.id)}</B></FONT>']
     gap = "&#160;&#160;&#160;&#160;"
     if symbols or colours:

@@ -54,5 +54,8 @@ TEMPLATES: Mapping[str | None, str] = MappingProxyType(
     }
 )
 
+#: How pools are painted.
+POOL = "#a6761d"
+
 #: Muted colours of boxes that must be told apart from each other and from the lines between them.
 CYCLE = ("#3d6b99", "#8c6d31", "#4a8a70", "#8a5a83", "#a05a4a", "#5b5b9e", "#6f7f2f", "#4f7f8f")

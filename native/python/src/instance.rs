@@ -423,8 +423,8 @@ impl Instance {
     ///
     /// Attributes are given by name and checked against the datatype of the port. It may be called at any time, any
     /// number of times. It waits while a reader that chooses the object holds as much as its limit (`run:limit`)
-    /// allows; what nobody chooses is not sent. `data` may be changed when it returns, except for an array from `empty`,
-    /// which belongs to the readers then.
+    /// allows; what nobody chooses is not sent. `data` may be changed when it returns, except for an array from
+    /// `empty`, which belongs to the readers then.
     ///
     /// >>> me.put("fields", array, step=3, param=130, levtype="pl")
     ///

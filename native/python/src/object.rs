@@ -13,8 +13,8 @@ use crate::pool::to_python;
 /// An object of a pool, as a reader takes it: a payload with typed attributes.
 ///
 /// `object["step"]` is the value of an attribute: bool, int, float, str, bytes, a list of numbers, or a
-/// `datetime.datetime` in UTC. Every object has the attributes `sys.t`, `sys.seq`, `sys.instance`, `sys.port`, `sys.size`,
-/// `sys.type`, `sys.shape` and others.
+/// `datetime.datetime` in UTC. Every object has the attributes `sys.t`, `sys.seq`, `sys.instance`, `sys.port`,
+/// `sys.size`, `sys.type`, `sys.shape` and others.
 #[pyclass(module = "xmml_native._native")]
 pub struct Object {
     content: Message,

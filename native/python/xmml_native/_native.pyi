@@ -98,8 +98,8 @@ class Object:
     """An object of a pool, as a reader takes it: a payload with typed attributes.
 
     `object["step"]` is the value of an attribute: bool, int, float, str, bytes, a list of numbers, or a
-    `datetime.datetime` in UTC. Every object has the attributes `sys.t`, `sys.seq`, `sys.instance`, `sys.port`, `sys.size`,
-    `sys.type`, `sys.shape` and others.
+    `datetime.datetime` in UTC. Every object has the attributes `sys.t`, `sys.seq`, `sys.instance`, `sys.port`,
+    `sys.size`, `sys.type`, `sys.shape` and others.
     """
 
     @property
@@ -108,14 +108,14 @@ class Object:
     @property
     def attributes(self) -> dict[str, Any]:
         """The attributes that it has, by name: those of its datatype, then `sys.*`."""
-    def __getitem__(self, name: str) -> Any: ...
+    def __getitem__(self, name: str, /) -> Any: ...
     def get(self, name: str, default: Any = None) -> Any:
         """Return the value of an attribute, or `default` if the object does not have it.
 
         Raises:
             KeyError: its datatype has no such attribute.
         """
-    def __contains__(self, name: str) -> bool: ...
+    def __contains__(self, name: str, /) -> bool: ...
 
 @final
 class Path:
@@ -435,8 +435,8 @@ class Instance:
 
         Attributes are given by name and checked against the datatype of the port. It may be called at any time, any
         number of times. It waits while a reader that chooses the object holds as much as its limit (`run:limit`)
-        allows; what nobody chooses is not sent. `data` may be changed when it returns, except for an array from `empty`,
-        which belongs to the readers then.
+        allows; what nobody chooses is not sent. `data` may be changed when it returns, except for an array from
+        `empty`, which belongs to the readers then.
 
         >>> me.put("fields", array, step=3, param=130, levtype="pl")
 

@@ -61,6 +61,16 @@ TOLD: dict[str, list[tuple[int, int, str]]] = {
     "E29/wrong": [(23, 15, "remove this coupling, or run:open from the port")],
     "E30/wrong-source": [(5, 24, "copy the file into the folder of the model, or trust it with --allow-outside")],
     "E30/wrong": [(10, 61, "copy the file into the folder of the model, or trust it with --allow-outside")],
+    "E31/wrong-extended": [(5, 45, "give it another name")],
+    "E31/wrong": [(4, 63, "did you mean uint?")],
+    "E32/wrong-type": [(22, 87, "a member of an enumeration and a whole number cannot be compared")],
+    "E32/wrong-variable": [(22, 94, 'did you mean "every"?')],
+    "E32/wrong": [(22, 106, "did you mean step?")],
+    "E33/wrong-capacity": [(22, 75, "run:limit says how many bytes may wait for the reader")],
+    "E33/wrong-mixed": [(24, 38, "give the objects an in port of their own")],
+    "E33/wrong-select": [(22, 59, 'add run:kind="pool", or remove it')],
+    "E33/wrong-twice": [(23, 15, 'write one coupling: run:select="(...) or (...)"')],
+    "E33/wrong": [(28, 35, "objects are put and taken by submodels only")],
     "W01/wrong": [(21, 33, 'give both the same datatype, let "grid" extend "field" if it holds all')],
     "W02/wrong-call": [
         (16, 15, "submodels of overlapping time scales interact: from Oi to S or B, both"),
@@ -94,6 +104,7 @@ TOLD: dict[str, list[tuple[int, int, str]]] = {
     "W15/wrong": [(10, 23, 'did you mean "python"?')],
     "W16/wrong": [(5, 30, 'a total of "63 s" would be exactly that many')],
     "W17/wrong": [(4, 25, 'add <param id="n" value="..."/> to the submodel "Flow", or size="..."')],
+    "W18/wrong": [(22, 75, "compare it with the attributes of the datatype: step:int[0..]! param:uint!")],
 }
 
 

@@ -1,0 +1,264 @@
+"""Pools: objects with attributes, put by any number of writers and chosen by their readers, in whole runs."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+from model_runs import Run, run_document
+
+ATTRIBUTES = "step:int[0..]! param:enum(t,u,v) share:real"
+
+WRITER = """
+import numpy as np, xmml
+with xmml.Instance() as me:
+    while me.reuse():
+        for t in me.steps():
+            for param in "tuv":
+                field = np.full((100, 60), t + me.index)
+                me.put("fields", field, step=int(t), param=param, share=t / 4)
+"""
+READER = """
+import xmml
+with xmml.Instance() as me:
+    while me.reuse():
+        for field in me.objects("fields"):
+            assert field.data.shape == (100, 60) and (field.data == field["step"] + field["sys.index"]).all()
+            print(field["sys.index"], field["step"], field["param"])
+"""
+
+
+def model_of(
+    folder: Path, programs: dict[str, str], instances: str, couplings: str, ports: dict[str, str] | None = None
+) -> Path:
+    """Write a model whose submodels are these programs, by name; a port is in the loop only if `ports` says so."""
+    folder.mkdir(exist_ok=True)
+    definitions = []
+    for name, program in programs.items():
+        (folder / f"{name}.py").write_text(textwrap.dedent(program))
+        direction = "out" if ".put(" in program else "in"
+        own = (ports or {}).get(name, f'<{direction} id="fields" datatype="field"/>')
+        definitions.append(
+            f'<submodel id="{name}"><timescale delta="1 s" total="4 s"/><param id="every" value="2"/>'
+            f'<ports>{own}</ports><implementation language="python" path="{name}.py"/></submodel>'
+        )
+    model = folder / "model.xmml"
+    model.write_text(
+        '<model id="pools" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml" xmlns:run="urn:xmml:run:1">'
+        f'<definitions><datatype id="field" run:attributes="{ATTRIBUTES}"/>{"".join(definitions)}</definitions>'
+        f"<topology>{instances}{couplings}</topology></model>"
+    )
+    return model
+
+
+def pool(sender: str, receiver: str, select: str = "true", **settings: str) -> str:
+    """Return a coupling from `fields` to `fields` that is a pool."""
+    more = "".join(f' run:{name}="{value}"' for name, value in settings.items())
+    select = select.replace("&", "&amp;").replace("<", "&lt;")
+    return f'<coupling from="{sender}.fields" to="{receiver}.fields" run:kind="pool" run:select="{select}"{more}/>'
+
+
+def taken(run: Run, name: str) -> list[tuple[int, int, str]]:
+    """Return writer, step and parameter of what a reader took, sorted."""
+    return sorted((int(index), int(step), param) for index, step, param in map(str.split, run.lines(name)))
+
+
+@pytest.mark.parametrize("method", ["inproc", "shm", "unix", "tcp"])
+def test_each_copy_of_a_reader_gets_from_all_writers_what_it_selects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    if method != "inproc":
+        monkeypatch.setenv("XMML_METHODS", method)
+    model = model_of(
+        tmp_path / "model",
+        {"Writer": WRITER, "Reader": READER},
+        '<instance id="w" submodel="Writer" multiplicity="2"/><instance id="pair" submodel="Reader" multiplicity="2"/>'
+        '<instance id="some" submodel="Reader"/><instance id="all" submodel="Reader"/>',
+        pool("w", "pair", "sys.index = $index and param = 'u'")
+        + pool("w", "some", "step % $every = 0 and share < 0.5 or param = 'v'")
+        + pool("w", "all"),
+    )
+    run = run_document(model, folder=tmp_path / "run")
+    everything = [(index, step, param) for index in (0, 1) for step in range(4) for param in "tuv"]
+    assert taken(run, "all") == everything
+    assert taken(run, "some") == [each for each in everything if each[1] == 0 or each[2] == "v"]
+    for index in (0, 1):
+        assert taken(run, f"pair[{index}]") == [each for each in everything if each[0] == index and each[2] == "u"]
+
+
+def test_random_objects_reach_exactly_those_whose_selectors_python_finds_true(tmp_path: Path) -> None:
+    writer = """
+        import random, xmml
+        chance = random.Random(7)
+        with xmml.Instance() as me:
+            while me.reuse():
+                for number in range(400):
+                    values = {"step": chance.randrange(20)}
+                    if chance.random() < 0.7:
+                        values["param"] = chance.choice("tuv")
+                    if chance.random() < 0.7:
+                        values["share"] = chance.choice([0, 0.25, 0.5])
+                    me.put("fields", values, **values)
+    """
+    selects = {
+        "a": ("step in 3..15 step 4 or param = 't'", "3 <= s <= 15 and (s - 3) % 4 == 0 or p == 't'"),
+        "b": ("not share >= 0.25 and step != 7", "not (h is not None and h >= 0.25) and s != 7"),
+        "c": (
+            "has(share) and param in ('u', 'v') and step * 2 % 3 = 1",
+            "h is not None and p in ('u', 'v') and s * 2 % 3 == 1",
+        ),
+    }
+    reader = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                for found in me.objects("fields"):
+                    own = {name: value for name, value in found.attributes.items() if not name.startswith("sys.")}
+                    assert own == found.data, (own, found.data)
+                    print(found["sys.seq"], found["step"], found.get("param"), found.get("share"))
+    """
+    model = model_of(
+        tmp_path / "model",
+        {"Writer": writer, "Reader": reader},
+        '<instance id="w" submodel="Writer"/><instance id="all" submodel="Reader"/>'
+        + "".join(f'<instance id="{name}" submodel="Reader"/>' for name in selects),
+        pool("w", "all") + "".join(pool("w", name, select) for name, (select, _) in selects.items()),
+    )
+    run = run_document(model, folder=tmp_path / "run")
+    objects = run.lines("all")
+    assert [int(line.split()[0]) for line in objects] == list(range(400))
+    for name, (_, condition) in selects.items():
+        expected = []
+        for line in objects:
+            _, s, p, h = line.split()
+            known = {"s": int(s), "p": None if p == "None" else p, "h": None if h == "None" else float(h)}
+            if eval(condition, known):
+                expected.append(line)
+        assert run.lines(name) == expected
+        assert 0 < len(expected) < 400
+
+
+def test_class_based_submodels_of_one_process_put_and_take(tmp_path: Path) -> None:
+    writer = """
+        import xmml
+        class Writer(xmml.Submodel):
+            def O_i(self):
+                self.me.put("fields", self.t, step=int(self.t))
+    """
+    reader = """
+        import xmml
+        class Reader(xmml.Submodel):
+            def O_f(self):
+                print([field.data for field in self.me.objects("fields")])
+    """
+    model = model_of(
+        tmp_path / "model",
+        {"Writer": writer, "Reader": reader},
+        '<instance id="w" submodel="Writer"/><instance id="r" submodel="Reader"/>',
+        pool("w", "r", "step > 0"),
+    )
+    text = model.read_text()
+    for name in ("Writer", "Reader"):
+        text = text.replace(f'<submodel id="{name}"', f'<submodel id="{name}" class="{name}:{name}"')
+    model.write_text(text)
+    assert run_document(model, folder=tmp_path / "run").lines("r") == ["[1.0, 2.0, 3.0]"]
+
+
+def test_an_attribute_that_is_not_allowed_fails_the_run_by_name(tmp_path: Path) -> None:
+    writer = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                me.put("fields", 1, step=1, param="w")
+    """
+    model = model_of(
+        tmp_path / "model",
+        {"Writer": writer, "Reader": READER},
+        '<instance id="w" submodel="Writer"/><instance id="r" submodel="Reader"/>',
+        pool("w", "r"),
+    )
+    run = run_document(model, folder=tmp_path / "run", status=4)
+    assert "w.fields: param = 'w' is not allowed, which is enum(t,u,v)" in run.stderr
+
+
+def test_two_that_take_before_they_put_are_in_a_deadlock(tmp_path: Path) -> None:
+    program = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                me.take("into")
+                me.put("fields", 1, step=1)
+    """
+    ports = '<out id="fields" datatype="field"/><in id="into" datatype="field"/>'
+    model = model_of(
+        tmp_path / "model",
+        {"Both": program},
+        '<instance id="a" submodel="Both"/><instance id="b" submodel="Both"/>',
+        pool("a", "b").replace("b.fields", "b.into") + pool("b", "a").replace("a.fields", "a.into"),
+        {"Both": ports},
+    )
+    run = run_document(model, folder=tmp_path / "run", status=6)
+    assert "a waits at into for the first object of b.fields" in run.stderr
+    assert "b waits at into for the first object of a.fields" in run.stderr
+
+
+def test_a_limit_that_stops_a_run_grows(tmp_path: Path) -> None:
+    writer = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                for t in me.steps():
+                    for number in range(5):
+                        me.put("fields", bytes(1_000_000), step=number)
+                    me.send("done", t)
+    """
+    reader = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                for t in me.steps():
+                    me.receive("done")
+                    print(*(me.take("fields")["step"] for number in range(5)))
+    """
+    model = model_of(
+        tmp_path / "model",
+        {"Writer": writer, "Reader": reader},
+        '<instance id="w" submodel="Writer"/><instance id="r" submodel="Reader"/>',
+        pool("w", "r", limit="2.5 MB") + '<coupling from="w.done" to="r.done"/>',
+        {
+            "Writer": '<out id="fields" datatype="field"/><out id="done" operator="Oi"/>',
+            "Reader": '<in id="fields" datatype="field"/><in id="done" operator="S"/>',
+        },
+    )
+    run = run_document(model, folder=tmp_path / "run")
+    assert run.lines("r") == ["0 1 2 3 4"] * 4
+    assert (
+        "w.fields -> r.fields was too small for this model and grew to twice its limit; run:limit sets it" in run.stderr
+    )
+
+
+def test_a_writer_that_dies_fails_the_run_and_nobody_waits_for_ever(tmp_path: Path) -> None:
+    writer = """
+        import os, signal, xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                me.put("fields", 1, step=1)
+                os.kill(os.getpid(), signal.SIGKILL)
+    """
+    reader = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                print(len(list(me.objects("fields"))))
+    """
+    model = model_of(
+        tmp_path / "model",
+        {"Writer": writer, "Reader": reader},
+        '<instance id="w" submodel="Writer"/><instance id="r" submodel="Reader"/>',
+        pool("w", "r"),
+    )
+    run = run_document(model, folder=tmp_path / "run", status=4)
+    assert run.lines("r") == []
+    assert "w failed" in run.stderr
+    assert "SIGKILL" in run.stderr
