@@ -6,8 +6,9 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from model_runs import Run, run_document
+from model_runs import Run, RunModel, run_document
 
+HERE = Path(__file__).parent
 ATTRIBUTES = "step:int[0..]! param:enum(t,u,v) share:real"
 
 WRITER = """
@@ -163,6 +164,17 @@ def test_class_based_submodels_of_one_process_put_and_take(tmp_path: Path) -> No
         text = text.replace(f'<submodel id="{name}"', f'<submodel id="{name}" class="{name}:{name}"')
     model.write_text(text)
     assert run_document(model, folder=tmp_path / "run").lines("r") == ["[1.0, 2.0, 3.0]"]
+
+
+def test_programs_in_c_cpp_and_python_put_and_take_each_others_objects(run_model: RunModel) -> None:
+    run = run_model(HERE / "pools")
+    assert taken(run, "c_reader") == sorted([(0, 3, "u"), *((1, step, param) for step in (1, 3) for param in "tuv")])
+    assert taken(run, "python_reader") == [(0, 2, "u"), (0, 3, "u")]
+    assert taken(run, "later_reader") == [(0, 30, "v"), (0, 31, "v")]
+    assert run.lines("cpp") == ["1", "1"]
+    *readers, refused = run.lines("c_writer")
+    assert readers == ["0", "0", "1", "2"]
+    assert "c_writer.fields: param: 'w' is not allowed, which is enum(t,u,v)" in refused
 
 
 def test_an_attribute_that_is_not_allowed_fails_the_run_by_name(tmp_path: Path) -> None:

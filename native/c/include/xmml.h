@@ -447,6 +447,7 @@ void xmml_at(const char *file, int line);
 /* clang-format off */
 #include "xmml_handles.h"
 #include "xmml_callbacks.h"
+#include "xmml_pools.h"
 /* clang-format on */
 
 #ifndef XMML_NO_CALL_SITES

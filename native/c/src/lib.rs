@@ -17,6 +17,7 @@ mod loan;
 mod message;
 mod parameter;
 mod path;
+mod pool;
 mod receive;
 mod send;
 mod status;

@@ -1,8 +1,10 @@
 //! Messages that were received, and reading what they carry.
 
+use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
+use xmml_core::instance::Object;
 use xmml_wire::data::Order;
 use xmml_wire::message::Message;
 
@@ -18,6 +20,14 @@ pub struct CMessage {
     value: Value,
     /// Instance and port, for errors.
     place: Arc<str>,
+    /// What is known of it, if it is an object of a pool.
+    described: Option<Described>,
+}
+
+/// An object of a pool without its payload, and the attributes of it that C has asked for, which keep their addresses.
+struct Described {
+    object: Object,
+    asked: BTreeMap<String, Box<Value>>,
 }
 
 impl CMessage {
@@ -28,7 +38,29 @@ impl CMessage {
             next_timestamp: message.next_timestamp,
             value: message.data.into(),
             place,
+            described: None,
         }
+    }
+
+    /// An object that was taken at this place.
+    pub fn of_object(mut object: Object, place: Arc<str>) -> CMessage {
+        let (timestamp, next_timestamp) = (object.attributes.system.t, object.attributes.system.dt_next);
+        let data = std::mem::take(&mut object.data);
+        let described = Some(Described { object, asked: BTreeMap::new() });
+        CMessage { described, ..CMessage::new(Message { timestamp, next_timestamp, data }, place) }
+    }
+
+    /// The value of an attribute; `None`: the object does not have it.
+    pub fn attribute(&mut self, name: &str) -> Result<Option<&Value>> {
+        let usage = |problem: String| Failure::usage(format!("{}: {problem}", self.place));
+        let Some(described) = &mut self.described else {
+            return Err(usage("this is a message, and has no attributes; objects are taken by xmml_take".into()));
+        };
+        if !described.asked.contains_key(name) {
+            let Some(value) = described.object.attribute(name).map_err(usage)? else { return Ok(None) };
+            described.asked.insert(name.to_owned(), Box::new(value.into()));
+        }
+        Ok(described.asked.get(name).map(|value| &**value))
     }
 
     /// Reads the payload; an error says on which port it came.

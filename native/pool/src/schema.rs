@@ -239,7 +239,7 @@ impl Schema {
             return Err(Mistake::new(0..text.len(), format!("a schema has at most {MOST_BYTES} bytes")));
         }
         let mut schema = Schema::default();
-        let mut declarations = Declarations { text, at: 0 };
+        let mut declarations = Scanner { text, at: 0 };
         while let Some((attribute, at)) = declarations.next()? {
             if schema.by_name.contains_key(&attribute.name) {
                 return Err(Mistake::new(at, format!("the attribute {} is declared twice", attribute.name)));
@@ -276,6 +276,43 @@ impl Schema {
         })
     }
 
+    /// The attributes of an object as a text gives them, with white space between: with defaults, and everything checked.
+    ///
+    /// # Errors
+    /// Where the text gives none, or what [`Schema::complete`] says; then the place is the whole text.
+    ///
+    /// # Example
+    /// ```
+    /// use xmml_pool::{schema::Schema, value::Value};
+    /// let schema = Schema::parse("step:int! level:enum(low,high) heights:real[] name:str").unwrap();
+    /// let own = schema.read("step=3 level=high heights=[0.5,1] name='a field'").unwrap();
+    /// assert_eq!(own[3], Some(Value::Text("a field".into())));
+    /// assert_eq!(schema.read("step=x").unwrap_err().problem, "step: 'x' is no int");
+    /// ```
+    pub fn read(&self, text: &str) -> Result<Vec<Option<Value>>, Mistake> {
+        let mut scanner = Scanner { text, at: 0 };
+        let mut set = Vec::new();
+        loop {
+            scanner.skip(char::is_whitespace);
+            if scanner.at == text.len() {
+                break;
+            }
+            let begin = scanner.at;
+            let name = scanner.skip(|each| each.is_ascii_alphanumeric() || each == '_' || each == '.');
+            let (_, kind) = self.find(name).map_err(|problem| Mistake::new(begin..scanner.at, problem))?;
+            if !scanner.take('=') {
+                return Err(scanner.expected(&format!("'=' and a value of {name}")));
+            }
+            let value = scanner.value(kind)?;
+            let value = value.map_err(|problem| Mistake::new(begin..scanner.at, format!("{name}: {problem}")))?;
+            if !scanner.rest().is_empty() && !scanner.rest().starts_with(char::is_whitespace) {
+                return Err(scanner.expected("white space before the next attribute"));
+            }
+            set.push((name, value));
+        }
+        self.complete(set).map_err(|problem| Mistake::new(0..text.len(), problem))
+    }
+
     /// The attributes of an object for which these were set: with defaults, and everything checked.
     ///
     /// # Errors
@@ -298,13 +335,13 @@ impl Schema {
     }
 }
 
-/// Reads declarations from a text.
-struct Declarations<'a> {
+/// Reads declarations of attributes, and values for them, from a text.
+struct Scanner<'a> {
     text: &'a str,
     at: usize,
 }
 
-impl<'a> Declarations<'a> {
+impl<'a> Scanner<'a> {
     fn next(&mut self) -> Result<Option<(Attribute, Range<usize>)>, Mistake> {
         self.skip(char::is_whitespace);
         if self.at == self.text.len() {
@@ -425,12 +462,29 @@ impl<'a> Declarations<'a> {
     }
 
     fn default(&mut self, kind: &Type, begin: usize) -> Result<Value, Mistake> {
+        if matches!(kind, Type::Ints(_) | Type::Reals(_) | Type::Bytes) {
+            self.skip(|each| !each.is_whitespace());
+            return Err(Mistake::new(begin..self.at, format!("an attribute of type {kind} has no default")));
+        }
+        let value = self.value(kind)?;
+        value.map_err(|problem| Mistake::new(begin..self.at, format!("the default {problem}")))
+    }
+
+    /// The value behind a `=`; within, why the text that stands there is none of the type.
+    fn value(&mut self, kind: &Type) -> Result<Result<Value, String>, Mistake> {
+        if self.take('[') {
+            let inner = self.skip(|each| each != ']');
+            if !self.take(']') {
+                return Err(self.expected("']' behind the last number"));
+            }
+            return Ok(list(inner, kind));
+        }
         let text: String = match self.rest().chars().next().filter(|quote| ['\'', '"'].contains(quote)) {
             Some(quote) => {
                 self.take(quote);
                 let inner = self.skip(|each| each != quote).to_owned();
                 if !self.take(quote) {
-                    return Err(self.expected("the quote that ends the default"));
+                    return Err(self.expected("the quote that ends the text"));
                 }
                 inner
             }
@@ -442,13 +496,10 @@ impl<'a> Declarations<'a> {
             Type::Uint(_) => text.parse().map(Value::Uint).ok(),
             Type::Real(_) => text.parse().map(Value::Real).ok(),
             Type::Text | Type::Enum(_) | Type::Time => Some(Value::Text(text.as_str().into())),
-            Type::Ints(_) | Type::Reals(_) | Type::Bytes => {
-                return Err(Mistake::new(begin..self.at, format!("an attribute of type {kind} has no default")))
-            }
+            Type::Bytes => Some(Value::Bytes(text.as_bytes().into())),
+            Type::Ints(_) | Type::Reals(_) => None,
         };
-        let refused = || format!("'{text}' is no {kind}");
-        let value = value.ok_or_else(refused).and_then(|value| kind.take(value));
-        value.map_err(|problem| Mistake::new(begin..self.at, format!("the default {problem}")))
+        Ok(value.ok_or_else(|| format!("'{text}' is no {kind}")).and_then(|value| kind.take(value)))
     }
 
     fn rest(&self) -> &'a str {
@@ -476,9 +527,55 @@ impl<'a> Declarations<'a> {
     }
 }
 
+/// The numbers between brackets.
+fn list(inner: &str, kind: &Type) -> Result<Value, String> {
+    let parts = || inner.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let value = match kind {
+        Type::Ints(_) => parts().map(|part| part.parse().ok()).collect::<Option<_>>().map(Value::Ints),
+        Type::Reals(_) => parts().map(|part| part.parse().ok()).collect::<Option<_>>().map(Value::Reals),
+        _ => None,
+    };
+    value.ok_or_else(|| format!("'[{inner}]' is no {kind}")).and_then(|value| kind.take(value))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_gives_attributes() {
+        let schema =
+            Schema::parse("step:int[0..]! e:enum(a,b)=a is:int[] rs:real[] t:time s:str x:bytes b:bool").unwrap();
+        let own = schema.read(" step=3 is=[1, -2] rs=[] t=2026-11-27 s=\"it's\"\nx=raw b=true").unwrap();
+        let set = [
+            ("step", Value::Int(3)),
+            ("is", Value::Ints([1, -2].into())),
+            ("rs", Value::Reals([].into())),
+            ("t", Value::Text("2026-11-27".into())),
+            ("s", Value::Text("it's".into())),
+            ("x", Value::Bytes((*b"raw").into())),
+            ("b", Value::Bool(true)),
+        ];
+        assert_eq!(own, schema.complete(set).unwrap());
+    }
+
+    #[test]
+    fn a_text_that_gives_none_is_told_with_its_place() {
+        let schema = Schema::parse("step:int[0..]! e:enum(a,b) is:int[]").unwrap();
+        for (text, at, problem) in [
+            ("stap=3", 0..4, "there is no attribute 'stap'; did you mean step?"),
+            ("step=3 e", 8..8, "found the end, expected '=' and a value of e"),
+            ("step=-3", 0..7, "step: -3 is not allowed, which is int[0..]"),
+            ("step=3,e=a", 0..10, "step: '3,e=a' is no int[0..]"),
+            ("step=3 e='a'is=[1]", 12..13, "found 'i', expected white space before the next attribute"),
+            ("is=[1,x] step=1", 0..8, "is: '[1,x]' is no int[]"),
+            ("is=[1 step=1", 12..12, "found the end, expected ']' behind the last number"),
+            ("e=a", 0..3, "step is missing, which is required (int[0..])"),
+            ("step=1 sys.t=3", 0..14, "sys.t cannot be set: every object has it by itself"),
+        ] {
+            assert_eq!(schema.read(text), Err(Mistake::new(at, problem)), "{text}");
+        }
+    }
 
     const MARS: &str = "step:int[0..]! number:int[1..50]! param:uint! levtype:enum(sfc,pl,ml)! levelist:int[1..137] \
                         date:time! expver:str=0001";

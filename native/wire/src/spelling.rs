@@ -13,7 +13,7 @@ pub fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .into_iter()
         .filter(|name| name.len() <= LONGEST)
         .map(|name| (distance(word, name), name))
-        .filter(|(changes, _)| *changes <= longest / 3)
+        .filter(|(changes, name)| *changes <= longest / 3 && *changes < name.chars().count())
         .min_by_key(|(changes, _)| *changes)
         .map(|(_, name)| name)
 }

@@ -18,7 +18,7 @@ use xmml_pool::packing::Packed;
 use xmml_pool::schema::Schema;
 use xmml_pool::selector::Selector;
 use xmml_pool::value::Value;
-use xmml_wire::data::Data;
+use xmml_wire::data::{Array, Data, Element};
 use xmml_wire::error::{Error, Result};
 use xmml_wire::message::Message;
 use xmml_wire::methods::Place;
@@ -40,6 +40,37 @@ pub struct Object {
     /// What it holds.
     pub data: Data,
 }
+
+impl Object {
+    /// The value of an attribute as data: lists as arrays of one dimension, a time as text; `None`: the object does not have it.
+    ///
+    /// # Errors
+    /// There is no such attribute, or it is a whole number that data cannot hold.
+    pub fn attribute(&self, name: &str) -> std::result::Result<Option<Data>, String> {
+        let Some(value) = self.attributes.get(name)? else { return Ok(None) };
+        Ok(Some(match value {
+            Value::Bool(value) => Data::Bool(value),
+            Value::Int(value) => Data::Int(value),
+            Value::Uint(value) => match i64::try_from(value) {
+                Ok(value) => Data::Int(value),
+                Err(_) => return Err(format!("{name} is {value}, which is larger than any int64")),
+            },
+            Value::Real(value) => Data::Float(value),
+            Value::Text(value) => Data::Text(value.into()),
+            Value::Time(value) => Data::Text(value.to_string()),
+            Value::Ints(values) => Data::Array(row(&values)?),
+            Value::Reals(values) => Data::Array(row(&values)?),
+            Value::Bytes(value) => Data::Bytes(value.into_vec().into()),
+        }))
+    }
+}
+
+fn row<T: Element>(values: &[T]) -> std::result::Result<Array, String> {
+    Array::from_slice(&[values.len() as u64], values).map_err(|error| error.to_string())
+}
+
+/// Attributes of an object, or what is wrong with them.
+type Set = std::result::Result<Vec<Option<Value>>, String>;
 
 /// What a take found.
 #[derive(Clone, Debug)]
@@ -200,13 +231,26 @@ impl Instance {
     /// # Errors
     /// [`Error::Usage`]: an attribute that does not exist, is not allowed or is missing, or a port that carries messages.
     pub fn put(&self, port: &str, data: Data, attributes: &[(&str, Value)]) -> Result<u64> {
+        let set = |schema: &Schema| schema.complete(attributes.iter().map(|(name, value)| (*name, value.clone())));
+        self.put_with(port, data, set)
+    }
+
+    /// [`Instance::put`] with attributes as a text gives them: `step=3 level='high' heights=[0.5,1]`.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn put_described(&self, port: &str, data: Data, attributes: &str) -> Result<u64> {
+        self.put_with(port, data, |schema| schema.read(attributes).map_err(|mistake| mistake.problem))
+    }
+
+    fn put_with(&self, port: &str, data: Data, set: impl FnOnce(&Schema) -> Set) -> Result<u64> {
         match self.together(port)? {
-            None => self.put_here(port, data, attributes),
-            Some(team) => team::share(team, (team.rank() == 0).then(|| self.put_here(port, data, attributes))),
+            None => self.put_here(port, data, set),
+            Some(team) => team::share(team, (team.rank() == 0).then(|| self.put_here(port, data, set))),
         }
     }
 
-    fn put_here(&self, port: &str, mut data: Data, attributes: &[(&str, Value)]) -> Result<u64> {
+    fn put_here(&self, port: &str, mut data: Data, set: impl FnOnce(&Schema) -> Set) -> Result<u64> {
         let declared = self.ports.out(port)?;
         let timestamp = self.program()?.clock.time();
         let Some(written) = self.pools.written_by(declared) else {
@@ -218,7 +262,7 @@ impl Instance {
         if declared.ends().next().is_some() {
             return Err(self.carries_messages(declared));
         }
-        let own = self.completed(declared, written, attributes)?;
+        let own = set(&written.schema).map_err(|problem| self.refused(declared, &problem))?;
         self.hand_over(&mut data)?;
         let message = Message { timestamp, next_timestamp: None, data };
         self.offer(declared, written, own, message)
@@ -233,12 +277,8 @@ impl Instance {
         Error::Usage { problem }
     }
 
-    fn completed(&self, port: &Port, written: &Written, set: &[(&str, Value)]) -> Result<Vec<Option<Value>>> {
-        let set = set.iter().map(|(name, value)| (*name, value.clone()));
-        written.schema.complete(set).map_err(|problem| {
-            let problem = format!("{}.{}: {problem}", self.name(), port.name);
-            Error::Usage { problem }
-        })
+    fn refused(&self, port: &Port, problem: &str) -> Error {
+        Error::Usage { problem: format!("{}.{}: {problem}", self.name(), port.name) }
     }
 
     /// What is sent on an out port that leads to pools, too, as an object that has no attributes but those that every object has; `None`:
@@ -246,7 +286,10 @@ impl Instance {
     pub(super) fn as_object(&self, port: &Port) -> Result<Option<Vec<Option<Value>>>> {
         match self.pools.written_by(port) {
             None => Ok(None),
-            Some(written) => self.completed(port, written, &[]).map(Some),
+            Some(written) => match written.schema.complete([]) {
+                Ok(own) => Ok(Some(own)),
+                Err(problem) => Err(self.refused(port, &problem)),
+            },
         }
     }
 
@@ -276,11 +319,8 @@ impl Instance {
         let mut ends: SmallVec<[usize; 4]> = SmallVec::new();
         for reader in &written.readers {
             let chosen = reader.selector.matches(&Described { own: &own, system: &system });
-            let chosen = chosen.map_err(|undefined| {
-                let problem = format!("{}.{}: the selector of {}: {undefined}", self.name(), port.name, reader.name);
-                Error::Usage { problem }
-            })?;
-            if chosen {
+            let told = |undefined| self.refused(port, &format!("the selector of {}: {undefined}", reader.name));
+            if chosen.map_err(told)? {
                 ends.push(reader.end);
             }
         }
@@ -288,10 +328,7 @@ impl Instance {
             return Ok(0);
         }
         let packed = Packed { seq, node: self.pools.node.as_str().into(), own };
-        let packed = packed.write(&written.schema).map_err(|problem| {
-            let problem = format!("{}.{}: {problem}", self.name(), port.name);
-            Error::Usage { problem }
-        })?;
+        let packed = packed.write(&written.schema).map_err(|problem| self.refused(port, &problem))?;
         let data = Data::List(vec![Data::Bytes(packed.into()), message.data]);
         let mut message = Message { data, ..message };
         if ends.len() > 1 {

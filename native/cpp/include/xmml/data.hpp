@@ -189,6 +189,14 @@ public:
 
     Data data() const { return Data(message_, xmml_message_data(message_.get())); }
 
+    // Of an object that was taken: the value of an attribute, lists as arrays, times as texts; nothing if the object does not have it.
+    std::optional<Data> attribute(const std::string& name, Site site = Site::here()) const {
+        const xmml_value* value = nullptr;
+        detail::call(site, xmml_attribute, message_.get(), name.c_str(), &value);
+        if (value == nullptr) return std::nullopt;
+        return Data(message_, value);
+    }
+
     // Shortcuts for data().
     template <class T>
     T as(Site site = Site::here()) const {

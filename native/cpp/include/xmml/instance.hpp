@@ -310,6 +310,14 @@ public:
                            next_timestamp.value_or(XMML_NO_TIME)));
     }
 
+    // Offers an object to the readers of a pool; returns how many of them choose it. Attributes are NAME=VALUE with white space between,
+    // checked against the datatype of the port (see xmml_pools.h).
+    std::uint64_t put(Name port, const Sendable& data, const std::string& attributes = "", Site site = Site::here()) {
+        std::uint64_t readers = 0;
+        call(site, xmml_put, me_, port.c_str(), data.get(), attributes.c_str(), &readers);
+        return readers;
+    }
+
     // Memory for an array of T, to be filled and then sent: receivers on this host get it without a copy (see Loan).
     template <class T>
     Loan<T> loan(std::initializer_list<Extent> shape, Order order = Order::row_major, Site site = Site::here()) {
@@ -365,6 +373,20 @@ public:
         if (call(site, xmml_receive_timeout, me_, port.c_str(), timeout.count(), &message) == XMML_TIMED_OUT)
             return std::nullopt;
         return Message(message);
+    }
+    // The next object of a pool that the selector of the port chooses: while (auto object = me.take("fields")). Nothing when all writers
+    // have left.
+    std::optional<Message> take(Name port, Site site = Site::here()) {
+        xmml_message* object = nullptr;
+        if (call(site, xmml_take, me_, port.c_str(), &object) == XMML_ENDED) return std::nullopt;
+        return Message(object);
+    }
+    // Nothing when no object came in time.
+    std::optional<Message> take_for(Name port, std::chrono::duration<double> timeout, Site site = Site::here()) {
+        xmml_message* object = nullptr;
+        const auto status = call(site, xmml_take_timeout, me_, port.c_str(), timeout.count(), &object);
+        if (status == XMML_TIMED_OUT) return std::nullopt;
+        return Message(object);
     }
     // Whether a message waits, so that receive returns at once.
     bool has_message(Name port, Site site = Site::here()) {

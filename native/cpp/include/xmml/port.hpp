@@ -44,6 +44,9 @@ public:
               Site site = Site::here()) const {
         return me_->send(name_, data, timestamp, next_timestamp, site);
     }
+    std::uint64_t put(const Sendable& data, const std::string& attributes = "", Site site = Site::here()) const {
+        return me_->put(name_, data, attributes, site);
+    }
     bool send_to(std::uint32_t to, const Sendable& data, Site site = Site::here()) const {
         return me_->send_to(name_, to, data, site);
     }
@@ -87,6 +90,10 @@ public:
         return me_->receive_for_of(name_, of, timeout, site);
     }
     Messages messages(Site site = Site::here()) const;
+    std::optional<Message> take(Site site = Site::here()) const { return me_->take(name_, site); }
+    std::optional<Message> take_for(std::chrono::duration<double> timeout, Site site = Site::here()) const {
+        return me_->take_for(name_, timeout, site);
+    }
     bool has_message(Site site = Site::here()) const { return me_->has_message(name_, site); }
     bool has_message_of(std::uint32_t of, Site site = Site::here()) const {
         return me_->has_message_of(name_, of, site);

@@ -43,6 +43,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
           not (step % 6 = $index or level >= 1.5 and has(l)) and kind in ('pl', 'sfc') or step in 0..24 step 6 and name like '*?'"
             .to_vec(),
     );
+    seeds.push(b"step:int! l:int[] name:str\nstep=3 l=[1,2] name='a b'".to_vec());
+    seeds.push(b"step:int! level:enum(low,high)\n\x07\0\0\0\0\0\0\0\x02n1\x03\x03\0\0\0\0\0\0\0\x01\0".to_vec());
     seeds.extend(copy_seeds());
     let numbers: Vec<f64> = (0..500).map(|at| f64::from(at % 40) / 3.0).collect();
     let array = Array::from_slice(&[20, 25], &numbers).unwrap();

@@ -23,6 +23,7 @@ use xmml_path::frame::{Lane, PathFrame};
 use xmml_path::inbox::Place;
 use xmml_path::session::{Bounds, Session};
 use xmml_pool::object::{Described, System};
+use xmml_pool::packing::Packed;
 use xmml_pool::schema::Schema;
 use xmml_pool::selector::Selector;
 use xmml_pool::value::Value;
@@ -60,6 +61,7 @@ pub const TARGETS: &[Target] = &[
     ("zlib", zlib),
     ("precision", precision),
     ("selectors", selectors),
+    ("objects", objects),
 ];
 
 /// Frames in two pieces: the first byte says where they are cut. What they are does not depend on that.
@@ -252,6 +254,22 @@ pub fn selectors(bytes: &[u8]) {
             assert!(chosen != Ok(true) || selector.can_match(&schema));
         }
         Err(mistake) => assert!(selector.get(mistake.at).is_some(), "a mistake lies within the text"),
+    }
+}
+
+/// A line of attributes, and the packed ones of an object, or a text that gives them.
+pub fn objects(bytes: &[u8]) {
+    let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
+    let Ok(schema) = Schema::parse(&String::from_utf8_lossy(&bytes[..end])) else { return };
+    let rest = bytes.get(end + 1..).unwrap_or_default();
+    if let Ok(packed) = Packed::read(rest, &schema) {
+        assert_eq!(packed.write(&schema).as_deref(), Ok(rest), "it is packed in one way only");
+    }
+    if let Ok(own) = schema.read(&String::from_utf8_lossy(rest)) {
+        let packed = Packed { seq: 1, node: "".into(), own };
+        if let Ok(bytes) = packed.write(&schema) {
+            assert_eq!(Packed::read(&bytes, &schema), Ok(packed));
+        }
     }
 }
 

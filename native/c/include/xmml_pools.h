@@ -1,0 +1,63 @@
+/*
+ * Pools: objects with attributes, of which each reader gets those that its selector chooses. Included by xmml.h.
+ *
+ *     snprintf(text, sizeof text, "step=%d param=%d level='pl'", step, param);
+ *     xmml_put_array(me, "fields", XMML_F64, 2, shape, field, text, NULL);
+ *
+ *     while (xmml_take(me, "fields", &object) == XMML_OK) {
+ *         xmml_attribute(object, "step", &value);
+ *         xmml_read_int(value, &step);
+ *         xmml_message_array(object, XMML_F64, 2, &field);
+ *         xmml_message_free(object);
+ *     }
+ *
+ * An object is put and taken at any time, any number of times. `attributes` are NAME=VALUE with white space between: numbers, true and
+ * false, texts (in quotes if they hold white space), times such as 2026-11-27T12:00Z, lists such as [1,2,3]. They are checked against the
+ * datatype of the port. NULL: none.
+ */
+#ifndef XMML_POOLS_H
+#define XMML_POOLS_H
+
+#include <xmml.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Offers an array in row-major order (_order: in the order given) to the readers. It may be changed when this returns; memory from
+   xmml_loan belongs to the readers then. `readers`, unless it is NULL, is set to how many of them choose it. Waits while one that does
+   holds as much as its limit (run:limit) allows. */
+xmml_status xmml_put_array(xmml_instance *me, const char *port, xmml_dtype dtype, size_t rank, const size_t *shape,
+                           const void *data, const char *attributes, uint64_t *readers);
+xmml_status xmml_put_array_order(xmml_instance *me, const char *port, xmml_dtype dtype, xmml_order order, size_t rank,
+                                 const size_t *shape, const void *data, const char *attributes, uint64_t *readers);
+
+/* The same with any value, which it does not consume. NULL: the object has attributes only. */
+xmml_status xmml_put(xmml_instance *me, const char *port, const xmml_value *value, const char *attributes,
+                     uint64_t *readers);
+
+/* The next object that the selector of this port chooses, as a message to be freed; XMML_ENDED when all writers have left. */
+xmml_status xmml_take(xmml_instance *me, const char *port, xmml_message **object);
+
+/* The same within so many seconds; then XMML_TIMED_OUT. */
+xmml_status xmml_take_timeout(xmml_instance *me, const char *port, double seconds, xmml_message **object);
+
+/* The value of an attribute, which lives as long as the object: numbers and truth values as such, texts and times as texts, lists as arrays
+   of one dimension. NULL if the object does not have it; XMML_USAGE if there is no such attribute. Every object has "sys.t", "sys.seq",
+   "sys.instance" and the others of docs/pools.md. */
+xmml_status xmml_attribute(xmml_message *object, const char *name, const xmml_value **value);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifndef XMML_NO_CALL_SITES
+#define xmml_put_array(...) (xmml_at(__FILE__, __LINE__), xmml_put_array(__VA_ARGS__))
+#define xmml_put_array_order(...) (xmml_at(__FILE__, __LINE__), xmml_put_array_order(__VA_ARGS__))
+#define xmml_put(...) (xmml_at(__FILE__, __LINE__), xmml_put(__VA_ARGS__))
+#define xmml_take(...) (xmml_at(__FILE__, __LINE__), xmml_take(__VA_ARGS__))
+#define xmml_take_timeout(...) (xmml_at(__FILE__, __LINE__), xmml_take_timeout(__VA_ARGS__))
+#define xmml_attribute(...) (xmml_at(__FILE__, __LINE__), xmml_attribute(__VA_ARGS__))
+#endif
+
+#endif
