@@ -15,21 +15,21 @@ pub struct System {
     /// Which object of its port it is, from 0.
     pub seq: u64,
     /// The instance that offers it.
-    pub instance: String,
+    pub instance: Arc<str>,
     /// Which copy of a multiplied instance that is.
     pub index: Option<u32>,
     /// The rank that offers it.
     pub rank: u32,
     /// The out port.
-    pub port: String,
+    pub port: Arc<str>,
     /// Bytes of the payload.
     pub size: u64,
     /// Type of the elements.
-    pub kind: String,
+    pub kind: &'static str,
     /// Extents of an array.
     pub shape: Vec<u64>,
     /// The node on which it was offered.
-    pub node: String,
+    pub node: Arc<str>,
 }
 
 impl System {
@@ -43,7 +43,7 @@ impl System {
             SystemAttribute::Rank => Operand::Integer(self.rank.into()),
             SystemAttribute::Port => Operand::Text(&self.port),
             SystemAttribute::Size => Operand::Integer(self.size.into()),
-            SystemAttribute::Type => Operand::Text(&self.kind),
+            SystemAttribute::Type => Operand::Text(self.kind),
             SystemAttribute::Node => Operand::Text(&self.node),
             SystemAttribute::Shape => return None,
         })
@@ -55,13 +55,13 @@ impl System {
             SystemAttribute::T => Value::Real(self.t),
             SystemAttribute::DtNext => Value::Real(self.dt_next?),
             SystemAttribute::Seq => Value::Uint(self.seq),
-            SystemAttribute::Instance => Value::Text(self.instance.as_str().into()),
+            SystemAttribute::Instance => Value::Text((&*self.instance).into()),
             SystemAttribute::Index => Value::Uint(self.index?.into()),
             SystemAttribute::Rank => Value::Uint(self.rank.into()),
-            SystemAttribute::Port => Value::Text(self.port.as_str().into()),
+            SystemAttribute::Port => Value::Text((&*self.port).into()),
             SystemAttribute::Size => Value::Uint(self.size),
-            SystemAttribute::Type => Value::Text(self.kind.as_str().into()),
-            SystemAttribute::Node => Value::Text(self.node.as_str().into()),
+            SystemAttribute::Type => Value::Text(self.kind.into()),
+            SystemAttribute::Node => Value::Text((&*self.node).into()),
         })
     }
 }

@@ -90,13 +90,14 @@ pub enum Taken {
 pub(super) struct Pools {
     written: HashMap<usize, Written>,
     read: HashMap<usize, Read>,
-    node: String,
 }
 
 /// An out port that leads to pools.
 struct Written {
     schema: Arc<Schema>,
     readers: Vec<Reader>,
+    /// What is the same of all objects of the port.
+    system: System,
     /// How many objects were put.
     count: AtomicU64,
 }
@@ -119,9 +120,9 @@ struct Writer {
     /// `None`: this rank only hears of it from rank 0.
     end: Option<usize>,
     schema: Arc<Schema>,
-    instance: String,
+    instance: Arc<str>,
     index: Option<u32>,
-    port: String,
+    port: Arc<str>,
 }
 
 impl Pools {
@@ -133,7 +134,8 @@ impl Pools {
         if spec.conduits.iter().all(|conduit| conduit.pool.is_none()) {
             return Ok(Pools::default());
         }
-        let mut pools = Pools { node: Place::here().host, ..Pools::default() };
+        let mut pools = Pools::default();
+        let node: Arc<str> = Place::here().host.into();
         let mut schemas: HashMap<&str, Arc<Schema>> = HashMap::new();
         for conduit in &spec.conduits {
             let Some(pool) = conduit.pool.as_deref() else { continue };
@@ -152,7 +154,13 @@ impl Pools {
                 if let (Some(port), Some(end)) = (port, state.conduits.sending_end(conduit.id)) {
                     let selector = compiled(conduit, pool, &schema)?;
                     let name = format!("{}.{}", conduit.receiver, conduit.receiver_port);
-                    let fresh = || Written { schema: schema.clone(), readers: Vec::new(), count: AtomicU64::new(0) };
+                    let fresh = || {
+                        let (instance, index) = copy_of(&spec.name);
+                        let port = conduit.sender_port.as_str().into();
+                        let system = System { instance, index, port, node: node.clone(), ..System::default() };
+                        let count = AtomicU64::new(0);
+                        Written { schema: schema.clone(), readers: Vec::new(), system, count }
+                    };
                     let written = pools.written.entry(port).or_insert_with(fresh);
                     written.readers.push(Reader { end, name, selector });
                 }
@@ -165,7 +173,7 @@ impl Pools {
                         schema: schema.clone(),
                         instance,
                         index,
-                        port: conduit.sender_port.clone(),
+                        port: conduit.sender_port.as_str().into(),
                     };
                     let fresh = || Read { writers: Vec::new(), next: AtomicUsize::new(0) };
                     pools.read.entry(port).or_insert_with(fresh).writers.push(writer);
@@ -195,11 +203,11 @@ fn unreadable(conduit: &ConduitSpec, mistake: xmml_pool::Mistake) -> Error {
 }
 
 /// The instance of the model and which copy of it, from a name such as `c[3]`.
-fn copy_of(name: &str) -> (String, Option<u32>) {
+fn copy_of(name: &str) -> (Arc<str>, Option<u32>) {
     let copy = name.split_once('[').and_then(|(instance, rest)| Some((instance, rest.strip_suffix(']')?)));
     match copy.and_then(|(instance, index)| Some((instance, index.parse().ok()?))) {
-        Some((instance, index)) => (instance.to_owned(), Some(index)),
-        None => (name.to_owned(), None),
+        Some((instance, index)) => (instance.into(), Some(index)),
+        None => (name.into(), None),
     }
 }
 
@@ -217,7 +225,7 @@ fn with_payload(system: System, data: &Data) -> System {
         Data::List(_) => ("list", &[][..]),
         Data::Map(_) => ("map", &[][..]),
     };
-    System { size: data.payload_bytes(), kind: kind.to_owned(), shape: shape.to_vec(), ..system }
+    System { size: data.payload_bytes(), kind, shape: shape.into(), ..system }
 }
 
 impl Instance {
@@ -303,18 +311,8 @@ impl Instance {
 
     fn offer(&self, port: &Port, written: &Written, own: Vec<Option<Value>>, message: Message) -> Result<u64> {
         let seq = written.count.fetch_add(1, Ordering::Relaxed);
-        let (instance, index) = copy_of(self.model_name());
-        let system = System {
-            t: message.timestamp,
-            dt_next: message.next_timestamp,
-            seq,
-            instance,
-            index,
-            rank: self.rank(),
-            port: port.name.clone(),
-            node: self.pools.node.clone(),
-            ..System::default()
-        };
+        let (t, dt_next) = (message.timestamp, message.next_timestamp);
+        let system = System { t, dt_next, seq, rank: self.rank(), ..written.system.clone() };
         let system = with_payload(system, &message.data);
         let mut ends: SmallVec<[usize; 4]> = SmallVec::new();
         for reader in &written.readers {
@@ -327,7 +325,7 @@ impl Instance {
         if ends.is_empty() {
             return Ok(0);
         }
-        let packed = Packed { seq, node: self.pools.node.as_str().into(), own };
+        let packed = Packed { seq, node: (&*system.node).into(), own };
         let packed = packed.write(&written.schema).map_err(|problem| self.refused(port, &problem))?;
         let data = Data::List(vec![Data::Bytes(packed.into()), message.data]);
         let mut message = Message { data, ..message };
@@ -443,7 +441,6 @@ impl Instance {
             seq: packed.seq,
             instance: writer.instance.clone(),
             index: writer.index,
-            rank: 0,
             port: writer.port.clone(),
             node: packed.node.into(),
             ..System::default()
