@@ -137,6 +137,10 @@ class Coordination:
         self._mappers = frozenset(instance.name for instance in plan.instances if instance.kind == "mapper")
         self._detours = Detours(plan)
         self._capacities = {conduit.id: conduit.capacity for conduit in plan.conduits}
+        #: How often the limit of a pool was doubled.
+        self._doubled: dict[int, int] = {}
+        #: How many objects were put for the reader of a pool whose writer has left.
+        self._put: dict[int, int] = {}
         self._ranks = Ranks(plan, self.records)
         self._door_problem = ""
 
@@ -330,7 +334,7 @@ class Coordination:
         self._is_present(record)
         record.runs, record.left_at = event["runs"], now
         self._count(record, event["conduits"])
-        orders = self._tell_dropped(record, event["conduits"])
+        orders = [*self._tell_dropped(record, event["conduits"]), *self._tell_untaken(record, event["conduits"])]
         if record.state is not Lifecycle.RUNNING:
             return orders
         record.become(Lifecycle.LEFT)
@@ -341,15 +345,30 @@ class Coordination:
 
     def _tell_dropped(self, record: InstanceRecord, conduits: Iterable[Mapping[str, int]]) -> list[Order]:
         """Say which messages nobody received because their receiver had left; programs rarely mean that."""
-        return [
-            Notice(
-                f"{each['dropped']:,} of its messages on {self.plan.by_conduit[each['conduit']].name} "
-                "were not received: the receiver had left",
-                record.name,
-            )
-            for each in conduits
-            if each["dropped"] and self.phase is Phase.RUNNING
-        ]
+        orders: list[Order] = []
+        for each in conduits:
+            if each["dropped"] and self.phase is Phase.RUNNING:
+                conduit = self.plan.by_conduit[each["conduit"]]
+                what = "messages" if conduit.pool is None else "objects"
+                told = f"{each['dropped']:,} of its {what} on {conduit.name} were not received: the receiver had left"
+                orders.append(Notice(told, record.name))
+        return orders
+
+    def _tell_untaken(self, record: InstanceRecord, conduits: Iterable[Mapping[str, int]]) -> list[Order]:
+        """Say which objects a reader left behind of writers that had left before."""
+        orders: list[Order] = []
+        for each in conduits:
+            conduit = self.plan.by_conduit[each["conduit"]]
+            if conduit.pool is None:
+                continue
+            if conduit.sender == record.name:
+                self._put[conduit.id] = each["sent"] - each["dropped"]
+            untaken = self._put.get(conduit.id, 0) - each["received"]
+            if conduit.receiver == record.name and untaken > 0 and self.phase is Phase.RUNNING:
+                orders.append(
+                    Notice(f"it left without {untaken:,} objects that were put for it on {conduit.name}", record.name)
+                )
+        return orders
 
     def _count(self, record: InstanceRecord, conduits: Iterable[Mapping[str, int]]) -> None:
         """Take over the final counts; a conduit from an instance to itself counts at both ends."""
@@ -595,14 +614,14 @@ class Coordination:
         self._capacities[verdict.conduit] = verdict.capacity
         self._grown = (next(link.waiter for link in cycle if link.conduit == verdict.conduit), now + GROWN_S)
         conduit = self.plan.by_conduit[verdict.conduit]
-        now_holds = (
-            f"{verdict.capacity} messages; run:capacity sets it"
-            if conduit.pool is None
-            else ("twice its limit; run:limit sets it")
-        )
+        if conduit.pool is None:
+            now_holds = f"{verdict.capacity} messages; run:capacity sets it from the start"
+        else:
+            doubled = self._doubled[verdict.conduit] = self._doubled.get(verdict.conduit, 0) + 1
+            now_holds = f"{conduit.byte_budget << doubled:,} bytes; run:limit sets it from the start"
         return [
             Grow(verdict.conduit, verdict.capacity),
-            Notice(f"{conduit.name} was too small for this model and grew to {now_holds} from the start"),
+            Notice(f"{conduit.name} was too small for this model and grew to {now_holds}"),
         ]
 
 

@@ -25,6 +25,9 @@ from xmml_planner.ranks import RANK_MARK
 
 from xmml.late_dataclass import dataclass
 
+#: As many as a conduit can count.
+_MOST_MESSAGES = 2**32 - 1
+
 WaitKind = Literal["receive", "send", "holders"]
 
 
@@ -237,13 +240,14 @@ def judge(cycle: Sequence[WaitEdge], capacities: Mapping[int, int]) -> Grow | No
     """Return which conduit must grow to end the cycle, or `None` if it is a deadlock: everyone in it waits for a
     message.
 
-    The smallest full conduit is doubled, so that a model that needs n messages of room gets them in log n steps.
+    The smallest full conduit is doubled, so that a model that needs n messages of room gets them in log n steps; of a
+    pool its limit is.
     """
     full = [link.conduit for link in cycle if link.kind == "send"]
     if not full:
         return None
     smallest = min(full, key=lambda conduit: (capacities[conduit], conduit))
-    return Grow(smallest, 2 * capacities[smallest])
+    return Grow(smallest, min(2 * capacities[smallest], _MOST_MESSAGES))
 
 
 def witness(cycle: Sequence[WaitEdge], waiting: Mapping[str, Waiting], conduits: Mapping[int, ConduitSpec]) -> str:

@@ -98,10 +98,13 @@ def _conduits(plan: Plan, records: Mapping[str, InstanceRecord]) -> str:
     rows = []
     for conduit in plan.conduits:
         filters = ", ".join(each.name for each in (*conduit.sender_filters, *conduit.receiver_filters))
+        room = str(conduit.capacity)
+        if conduit.pool is not None:
+            room, filters = f"pool of {size(conduit.byte_budget)}", conduit.pool.select
         method = records[conduit.sender].methods.get(conduit.id, "-")
-        cells = (html.escape(conduit.name), html.escape(method), str(conduit.capacity), html.escape(filters))
+        cells = (html.escape(conduit.name), html.escape(method), room, html.escape(filters))
         rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    return _table(("conduit", "method", "capacity", "filters"), rows)
+    return _table(("conduit", "method", "capacity", "filters, selector"), rows)
 
 
 def _table(head: Sequence[str], rows: Sequence[str]) -> str:

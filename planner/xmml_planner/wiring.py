@@ -20,8 +20,8 @@ from xmml_planner.ranks import cuts, pairs, parts, rank_name
 #: The built-in filter that lets a message go when a run of the sender ends.
 END_OF_RUN = "last"
 
-#: Objects that may wait for a reader of a pool: its limit counts bytes, and is reached before.
-POOL_CAPACITY = 1 << 20
+#: The capacity of a pool, by which its readers know how often to acknowledge; its limit is that of its bytes.
+POOL_CAPACITY = 64
 
 #: The ports of a filter that runs by itself.
 FILTER_PORTS = (PortSpec("in", "in", None), PortSpec("out", "out", None))

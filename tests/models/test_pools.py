@@ -174,7 +174,7 @@ def test_programs_in_c_cpp_and_python_put_and_take_each_others_objects(run_model
     assert run.lines("cpp") == ["1", "1"]
     *readers, refused = run.lines("c_writer")
     assert readers == ["0", "0", "1", "2"]
-    assert "c_writer.fields: param: 'w' is not allowed, which is enum(t,u,v)" in refused
+    assert "c_writer.fields: param: 'w' is not allowed: it is enum(t,u,v)" in refused
 
 
 def test_an_attribute_that_is_not_allowed_fails_the_run_by_name(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_an_attribute_that_is_not_allowed_fails_the_run_by_name(tmp_path: Path) 
         pool("w", "r"),
     )
     run = run_document(model, folder=tmp_path / "run", status=4)
-    assert "w.fields: param = 'w' is not allowed, which is enum(t,u,v)" in run.stderr
+    assert "w.fields: param = 'w' is not allowed: it is enum(t,u,v)" in run.stderr
 
 
 def test_two_that_take_before_they_put_are_in_a_deadlock(tmp_path: Path) -> None:

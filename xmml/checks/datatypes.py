@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from xmml.checks.index import Index
+from xmml.checks.pools import is_pool
 from xmml.problems import Problem
 
 #: So far it is followed what a datatype extends.
@@ -70,11 +71,9 @@ def fitting_datatypes(index: Index) -> Iterator[Problem]:
         expected = receiver[1].get("datatype")
         if not _accepts(expected, sent, bases):
             message = f'{origin} "{sent}", but {coupling.get("to")} takes "{expected}"'
-            help = (
-                f'give both the same datatype, let "{sent}" extend "{expected}" if it holds all that this has, or '
-                "convert it with a filter that has datatype_in and datatype_out"
-            )
-            yield coupling.problem("W01", message, help, "to")
+            by_filter = ", or convert it with a filter that has datatype_in and datatype_out"
+            help = f'give both the same datatype, let "{sent}" extend "{expected}" if it holds all that this has'
+            yield coupling.problem("W01", message, help + ("" if is_pool(coupling) else by_filter), "to")
 
 
 def _accepts(expected: str | None, given: str | None, bases: Mapping[str, str | None]) -> bool:

@@ -46,9 +46,6 @@ def attributes_can_be_read(index: Index) -> Iterator[Problem]:
 
 def possible_pools(index: Index) -> Iterator[Problem]:
     """A pool leads from submodels to submodels, by whole arrays, and shares its in port with pools only."""
-    into: dict[str | None, list[Element]] = {}
-    for coupling in index.couplings:
-        into.setdefault(coupling.get("to"), []).append(coupling)
     for coupling, sender, receiver in index.coupled:
         settings = {} if coupling.is_plain else settings_of(coupling)
         pool = settings.get("kind") == "pool"
@@ -63,7 +60,8 @@ def possible_pools(index: Index) -> Iterator[Problem]:
         for apply in coupling.named("apply")[:1]:
             help = "remove it: readers choose objects by run:select, and change them themselves"
             yield apply.problem("E33", "filters change messages, and this coupling is a pool", help, "filter")
-        yield from _beside(coupling, into[coupling.get("to")])
+    yield from _shared_in_ports(index)
+    yield from _sent_without_attributes(index)
 
 
 def _misplaced(name: str) -> tuple[str, str]:
@@ -91,18 +89,40 @@ def _refusal(end: End) -> tuple[str, str] | None:
     return None
 
 
-def _beside(coupling: Element, others: list[Element]) -> Iterator[Problem]:
-    """What else leads into the in port of a pool."""
-    for other in others:
-        if other is coupling:
-            return
-        line = f"line {other.position.line}"
-        if not is_pool(other):
-            message = f"{coupling.get('to')} gets messages ({line}), and objects of this pool"
-            help = "give the objects an in port of their own"
-            yield coupling.problem("E33", message, help, "to")
-            return
-        if other.get("from") == coupling.get("from"):
-            message = f"{coupling.get('from')} and {coupling.get('to')} are coupled by a pool already ({line})"
+def _shared_in_ports(index: Index) -> Iterator[Problem]:
+    """An in port gets messages or objects, and objects of one out port by one pool."""
+    first: dict[tuple[str | None, bool], Element] = {}
+    pools: dict[tuple[str | None, str | None], Element] = {}
+    for coupling in index.couplings:
+        to, pool = coupling.get("to"), is_pool(coupling)
+        other = first.get((to, not pool))
+        if other is not None and (to, pool) not in first:
+            message = f"{to} gets messages and objects (line {other.position.line})"
+            yield coupling.problem("E33", message, "give the objects an in port of their own", "to")
+        first.setdefault((to, pool), coupling)
+        if not pool:
+            continue
+        other = pools.setdefault((coupling.get("from"), to), coupling)
+        if other is not coupling:
+            message = f"{coupling.get('from')} and {to} are coupled by a pool already (line {other.position.line})"
             yield coupling.problem("E33", message, 'write one coupling: run:select="(...) or (...)"', "from")
-            return
+
+
+def _sent_without_attributes(index: Index) -> Iterator[Problem]:
+    """What leaves an out port as a message and as an object is sent, and a send gives no attributes."""
+    leading: dict[str | None, set[bool]] = {}
+    for coupling in index.couplings:
+        leading.setdefault(coupling.get("from"), set()).add(is_pool(coupling))
+    definitions = index.root.first("definitions")
+    datatypes = read_datatypes(definitions) if definitions is not None else {}
+    for coupling, sender, _ in index.coupled:
+        if sender is None or not is_pool(coupling) or len(leading[coupling.get("from")]) == 1:
+            continue
+        try:
+            schema(attributes_of(datatypes, sender[1].get("datatype"))).complete({})
+        except SelectorError:
+            continue  # E31 tells
+        except ValueError as error:
+            message = f"{coupling.get('from')} leads to message couplings, too, so that objects are sent there: {error}"
+            help = "give objects and messages an out port each, or make the attribute optional"
+            yield coupling.problem("E33", message, help, "from")

@@ -5,6 +5,7 @@ Their variables are the final parameters of the readers, so they are checked whe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from xmml.model import Instance, PoolCoupling
@@ -32,7 +33,7 @@ def selector_problems(pool: PoolCoupling, coupling: Element, reader: Instance) -
             if name not in known:
                 yield _unknown(pool, coupling, reader, name)
                 return
-        can_match = False
+        can_match = copies > _MOST_COPIES  # nobody knows of those that are not tried
         for copy in range(min(copies, _MOST_COPIES)):
             selector = compiled(pool.select, attributes, values_of(pool.select, reader, copy))
             can_match = can_match or selector.can_match(attributes)
@@ -49,7 +50,8 @@ def selector_problems(pool: PoolCoupling, coupling: Element, reader: Instance) -
 
 def _unknown(pool: PoolCoupling, coupling: Element, reader: Instance, name: str) -> Problem:
     message = f'the selector of {pool.receiver} asks for ${name}, and "{reader.id}" has no parameter "{name}"'
-    at = pool.select.index(f"${name}")
+    found = re.search(rf"\${name}(?![A-Za-z0-9_])", pool.select)
+    at = found.start() if found is not None else 0
     help = did_you_mean(name, (*reader.params, *READER_VARIABLES), "parameters")
     return coupling.problem("E32", message, help, "select", RUN, within=(at, at + len(name) + 1))
 

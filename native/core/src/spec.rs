@@ -321,6 +321,14 @@ impl ConduitSpec {
         }
     }
 
+    /// How many messages it holds at first; of objects of a pool any number, within its bytes.
+    pub fn room(&self) -> u32 {
+        match self.pool {
+            None => self.capacity.max(1),
+            Some(_) => u32::MAX,
+        }
+    }
+
     /// Which of its connections are protected.
     pub fn protection(&self) -> Protection {
         match self.protect {

@@ -2,8 +2,12 @@
 
 mod support;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use support::{receive_any, Model, Run};
-use xmml_core::instance::{Instance, Sent, Stamps};
+use xmml_core::instance::{Instance, Sent, Stamps, Taken};
+use xmml_core::spec::PoolSpec;
+use xmml_pool::value::Value;
 use xmml_wire::buffer::Buffer;
 use xmml_wire::data::{Array, Data, Dtype, Order};
 
@@ -143,4 +147,35 @@ fn what_waits_for_receivers_that_are_not_there_yet_waits_once_for_all_of_them() 
             check_guarded(got);
         }
     }
+}
+
+#[test]
+fn an_object_of_a_pool_lies_in_memory_once() {
+    let mut model = Model::by("shm").submodel("a", "out:Oi", 1);
+    for number in 0..RECEIVERS {
+        let name = format!("b{number}");
+        model = model.submodel(&name, "in:S", 1).couple_with("a.out", &format!("{name}.in"), |conduit| {
+            let pool =
+                PoolSpec { attributes: "step:int name:str".into(), select: String::new(), variables: BTreeMap::new() };
+            conduit.pool = Some(Box::new(pool));
+        });
+    }
+    let run = Run::of(model);
+    let (a, receivers) = (begin(&run, "a"), receivers(&run));
+    let attributes = [("step", Value::Int(3)), ("name", Value::Text("a field".into()))];
+    let taken = || {
+        let take = |me: &Instance| match me.take("in", None).unwrap() {
+            Taken::Object(object) => object.data,
+            other => panic!("no object: {other:?}"),
+        };
+        receivers.iter().map(take).collect::<Vec<Data>>()
+    };
+    a.put("out", Data::Int(1), &attributes).unwrap(); // so that all are connected
+    taken();
+    let values = vec![7; 1 << 20];
+    a.put("out", shown(&values), &attributes).unwrap();
+    let arrays: Vec<Buffer> = taken().into_iter().map(bytes_of).collect();
+    assert!(arrays.iter().all(|array| array[..] == values[..]));
+    let places: BTreeSet<(u64, usize)> = arrays.iter().map(|array| place(array.as_ptr())).collect();
+    assert_eq!(places.len(), 1);
 }

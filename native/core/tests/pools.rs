@@ -119,7 +119,7 @@ fn what_is_not_allowed_is_told_and_not_sent() {
     let (_run, writers, [all, ..]) = joined("inproc");
     let told = |set: &[(&str, Value)]| writers[0].put("out", Data::Nothing, set).unwrap_err().to_string();
     assert_eq!(told(&[]), "w[0].out: step is missing, which is required (int[0..])");
-    assert_eq!(told(&step(-1)), "w[0].out: step = -1 is not allowed, which is int[0..]");
+    assert_eq!(told(&step(-1)), "w[0].out: step = -1 is not allowed: it is int[0..]");
     assert_eq!(told(&[("stp", Value::Int(1))]), "w[0].out: there is no attribute 'stp'; did you mean step?");
     let sent = writers[0].send("out", None, Data::Nothing, Stamps::default()).unwrap_err();
     assert_eq!(sent.to_string(), "w[0].out: step is missing, which is required (int[0..])");
@@ -215,13 +215,27 @@ fn a_take_that_lasts_is_reported_as_a_wait_for_any_of_its_writers() {
 }
 
 #[test]
+fn a_limit_that_grows_lets_a_put_go_on() {
+    let (run, writers, [all, ..]) = joined("shm");
+    let writer = &writers[0];
+    std::thread::scope(|scope| {
+        let puts =
+            scope.spawn(|| (0..5).for_each(|_| _ = writer.put("out", Data::Bytes(vec![0; 400_000].into()), &step(1))));
+        run.event("it waits", |event| matches!(event, Event::Waiting { instance, .. } if instance == "w[0]"));
+        run.coordinator.grow(1, 128);
+        puts.join().unwrap();
+    });
+    (0..5).for_each(|_| assert!(take(&all).is_some()));
+}
+
+#[test]
 fn ports_of_messages_are_no_pools() {
     let run = Run::of(Model::new().submodel("a", "out:Oi", 1).submodel("b", "in:S", 1).couple("a.out", "b.in"));
     let (a, b) = (run.join("a"), run.join("b"));
     let problem = a.put("out", Data::Nothing, &[]).unwrap_err().to_string();
-    assert!(problem.starts_with("a.out: objects are put into pools, and this port carries messages"), "{problem}");
+    assert!(problem.starts_with("a.out: objects cannot be put here; it carries messages"), "{problem}");
     let problem = b.take("in", None).unwrap_err().to_string();
-    assert!(problem.starts_with("b.in: objects are taken from pools, and this port carries messages"), "{problem}");
+    assert!(problem.starts_with("b.in: objects cannot be taken here; it carries messages"), "{problem}");
 }
 
 #[test]

@@ -131,7 +131,8 @@ impl Type {
             }
             (Type::Enum(members), Value::Text(text)) => members.contains(text),
             (Type::Bool, Value::Bool(_)) | (Type::Text, Value::Text(_)) => true,
-            (Type::Time, Value::Time(_)) | (Type::Bytes, Value::Bytes(_)) => true,
+            (Type::Time, Value::Time(time)) => time.is_of_a_calendar(),
+            (Type::Bytes, Value::Bytes(_)) => true,
             _ => false,
         }
     }
@@ -142,7 +143,7 @@ impl Type {
             _ => None,
         };
         let meant = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
-        format!("{value} is not allowed, which is {self}{meant}")
+        format!("{value} is not allowed: it is {self}{meant}")
     }
 }
 
@@ -272,7 +273,13 @@ impl Schema {
         let known = self.attributes.iter().map(|each| &*each.name).chain(SYSTEM.iter().map(|(name, ..)| *name));
         Err(match closest(name, known) {
             Some(near) => format!("there is no attribute '{name}'; did you mean {near}?"),
-            None => format!("there is no attribute '{name}'"),
+            None => {
+                let written = name.to_ascii_lowercase();
+                match RESERVED.contains(&&*written) {
+                    true => format!("there is no attribute '{name}'; did you mean {written}?"),
+                    false => format!("there is no attribute '{name}' (texts stand between quotes)"),
+                }
+            }
         })
     }
 
@@ -565,7 +572,7 @@ mod tests {
         for (text, at, problem) in [
             ("stap=3", 0..4, "there is no attribute 'stap'; did you mean step?"),
             ("step=3 e", 8..8, "found the end, expected '=' and a value of e"),
-            ("step=-3", 0..7, "step: -3 is not allowed, which is int[0..]"),
+            ("step=-3", 0..7, "step: -3 is not allowed: it is int[0..]"),
             ("step=3,e=a", 0..10, "step: '3,e=a' is no int[0..]"),
             ("step=3 e='a'is=[1]", 12..13, "found 'i', expected white space before the next attribute"),
             ("is=[1,x] step=1", 0..8, "is: '[1,x]' is no int[]"),
@@ -621,16 +628,16 @@ mod tests {
     fn what_an_object_may_not_have_is_refused_with_what_is_allowed() {
         for (name, value, says) in [
             ("stpe", Value::Int(3), "there is no attribute 'stpe'; did you mean step?"),
-            ("step", Value::Int(-1), "step = -1 is not allowed, which is int[0..]"),
-            ("step", Value::Real(1.0), "step = 1 is not allowed, which is int[0..]"),
-            ("number", Value::Int(51), "number = 51 is not allowed, which is int[1..50]"),
-            ("param", Value::Int(-1), "param = -1 is not allowed, which is uint"),
+            ("step", Value::Int(-1), "step = -1 is not allowed: it is int[0..]"),
+            ("step", Value::Real(1.0), "step = 1.0 is not allowed: it is int[0..]"),
+            ("number", Value::Int(51), "number = 51 is not allowed: it is int[1..50]"),
+            ("param", Value::Int(-1), "param = -1 is not allowed: it is uint"),
             (
                 "levtype",
                 Value::Text("sf".into()),
-                "levtype = 'sf' is not allowed, which is enum(sfc,pl,ml); did you mean 'sfc'?",
+                "levtype = 'sf' is not allowed: it is enum(sfc,pl,ml); did you mean 'sfc'?",
             ),
-            ("date", Value::Text("yesterday".into()), "date = 'yesterday' is not allowed, which is time"),
+            ("date", Value::Text("yesterday".into()), "date = 'yesterday' is not allowed: it is time"),
             ("sys.seq", Value::Int(1), "sys.seq cannot be set: every object has it by itself"),
         ] {
             assert_eq!(with(name, value).unwrap_err(), says);
@@ -681,7 +688,7 @@ mod tests {
             ("a:enum(p,p)", 6..11, "the member 'p' is declared twice"),
             ("a:enum(p,,q)", 6..12, "members of an enumeration are words with commas between, as in enum(sfc,pl,ml)"),
             ("a:str[]", 2..7, "there are no lists of str, only int[] and real[]"),
-            ("a:int[0..3]=7", 11..13, "the default 7 is not allowed, which is int[0..3]"),
+            ("a:int[0..3]=7", 11..13, "the default 7 is not allowed: it is int[0..3]"),
             ("a:int=x", 5..7, "the default 'x' is no int"),
             ("a:int!=3", 0..8, "a is required, so that its default is never used: leave out '!' or the default"),
             ("a:bytes=x", 7..9, "an attribute of type bytes has no default"),

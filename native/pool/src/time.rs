@@ -7,6 +7,10 @@ const SECOND: i128 = 1_000_000 * MICROSECOND;
 const MINUTE: i128 = 60 * SECOND;
 const DAY: i128 = 24 * 60 * MINUTE;
 
+/// 0001-01-01 and 10000-01-01.
+const FIRST: i64 = -62_135_596_800_000_000;
+const AFTER_LAST: i64 = 253_402_300_800_000_000;
+
 /// Microseconds since 1970-01-01T00:00:00Z, leap seconds left out: some 292,000 years to either side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub i64);
@@ -31,6 +35,11 @@ impl Time {
             since += time_of_day(clock)? - offset;
         }
         i64::try_from(since).ok().map(Time)
+    }
+
+    /// Whether it is in the years 1 to 9999, which every language can show.
+    pub fn is_of_a_calendar(self) -> bool {
+        (FIRST..AFTER_LAST).contains(&self.0)
     }
 }
 

@@ -48,7 +48,7 @@ impl fmt::Display for Value {
             Value::Bool(value) => write!(f, "{value}"),
             Value::Int(value) => write!(f, "{value}"),
             Value::Uint(value) => write!(f, "{value}"),
-            Value::Real(value) => write!(f, "{value}"),
+            Value::Real(value) => write!(f, "{value:?}"),
             Value::Text(value) => write!(f, "'{value}'"),
             Value::Time(value) => write!(f, "{value}"),
             Value::Ints(values) => write!(f, "{values:?}"),

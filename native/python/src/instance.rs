@@ -419,12 +419,12 @@ impl Instance {
         Ok(!matches!(sent, Sent::ReceiverGone))
     }
 
-    /// Offer an object on `port`, whose couplings are pools; return how many readers choose it.
+    /// Offer an object on `port`, whose couplings are pools; return how many readers choose it and have not left.
     ///
-    /// Attributes are given by name and checked against the datatype of the port. It may be called at any time, any
-    /// number of times. It waits while a reader that chooses the object holds as much as its limit (`run:limit`)
-    /// allows; what nobody chooses is not sent. `data` may be changed when it returns, except for an array from
-    /// `empty`, which belongs to the readers then.
+    /// Attributes are given by name and checked against the datatype of the port; one that is None is left out. It may
+    /// be called at any time, any number of times. It waits while a reader that chooses the object holds as much as its
+    /// limit (`run:limit`) allows; what nobody chooses is not sent. `data` may be changed when it returns, except for
+    /// an array from `empty`, which belongs to the readers then.
     ///
     /// >>> me.put("fields", array, step=3, param=130, levtype="pl")
     ///
@@ -439,7 +439,7 @@ impl Instance {
         attributes: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<u64> {
         let mut set = Vec::new();
-        for (name, value) in attributes.into_iter().flatten() {
+        for (name, value) in attributes.into_iter().flatten().filter(|(_, value)| !value.is_none()) {
             let name = name.extract::<String>()?;
             let value = pool::to_value(&name, &value)?;
             set.push((name, value));

@@ -71,6 +71,10 @@ impl Object {
         Ok(self.found(py, name)?.or(default))
     }
 
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.attributes(py)?.call_method0("__iter__")
+    }
+
     fn __contains__(&self, name: &str) -> bool {
         matches!(self.attributes.get(name), Ok(Some(_)))
     }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyFloat, PyInt, PyString};
+use pyo3::types::{PyByteArray, PyBytes, PyFloat, PyInt, PyString};
 use pyo3::IntoPyObjectExt;
 use xmml_pool::object::{Described, System};
+use xmml_pool::packing::MOST_BYTES;
 use xmml_pool::schema::Schema;
 use xmml_pool::selector::{self, Selector};
 use xmml_pool::time::Time;
@@ -139,16 +140,32 @@ pub fn to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyA
     })
 }
 
+/// More than all attributes of an object may have is not copied.
+fn within_limit<'a>(name: &str, bytes: &'a [u8]) -> PyResult<&'a [u8]> {
+    match bytes.len() <= MOST_BYTES {
+        true => Ok(bytes),
+        false => {
+            let problem =
+                format!("{name}: {} bytes, and the attributes of an object may have {MOST_BYTES}", bytes.len());
+            Err(PyValueError::new_err(problem))
+        }
+    }
+}
+
 /// A value of Python as one of an attribute.
 pub fn to_value(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
     if let Ok(value) = value.extract::<bool>() {
         return Ok(Value::Bool(value)); // also one of numpy
     }
     if let Ok(text) = value.cast::<PyString>() {
+        within_limit(name, text.to_str()?.as_bytes())?;
         return Ok(Value::Text(text.to_str()?.into()));
     }
     if let Ok(bytes) = value.cast::<PyBytes>() {
-        return Ok(Value::Bytes(bytes.as_bytes().into()));
+        return within_limit(name, bytes.as_bytes()).map(|bytes| Value::Bytes(bytes.into()));
+    }
+    if let Ok(bytes) = value.cast::<PyByteArray>() {
+        return within_limit(name, &bytes.to_vec()).map(|bytes| Value::Bytes(bytes.into()));
     }
     if let Ok(number) = value.cast::<PyFloat>() {
         return Ok(Value::Real(number.value()));
@@ -170,7 +187,8 @@ pub fn to_value(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Value> {
     if let Ok(numbers) = value.extract::<Vec<f64>>() {
         return Ok(Value::Reals(numbers.into()));
     }
-    if let Ok(text) = value.call_method0("isoformat") {
+    let plain = value.call_method0("item"); // of numpy
+    if let Ok(text) = plain.as_ref().unwrap_or(value).call_method0("isoformat") {
         return Ok(Value::Text(text.extract::<String>()?.into())); // a date or time, which attributes of that type read
     }
     let kind = value.get_type().name()?;

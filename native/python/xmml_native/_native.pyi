@@ -115,6 +115,7 @@ class Object:
         Raises:
             KeyError: its datatype has no such attribute.
         """
+    def __iter__(self) -> Iterator[str]: ...
     def __contains__(self, name: str, /) -> bool: ...
 
 @final
@@ -431,12 +432,12 @@ class Instance:
         each rank sends its block; `shape` are the extents of the whole array if the model does not give them.
         """
     def put(self, port: str, data: Any = None, /, **attributes: Any) -> int:
-        """Offer an object on `port`, whose couplings are pools; return how many readers choose it.
+        """Offer an object on `port`, whose couplings are pools; return how many readers choose it and have not left.
 
-        Attributes are given by name and checked against the datatype of the port. It may be called at any time, any
-        number of times. It waits while a reader that chooses the object holds as much as its limit (`run:limit`)
-        allows; what nobody chooses is not sent. `data` may be changed when it returns, except for an array from
-        `empty`, which belongs to the readers then.
+        Attributes are given by name and checked against the datatype of the port; one that is None is left out. It may
+        be called at any time, any number of times. It waits while a reader that chooses the object holds as much as its
+        limit (`run:limit`) allows; what nobody chooses is not sent. `data` may be changed when it returns, except for
+        an array from `empty`, which belongs to the readers then.
 
         >>> me.put("fields", array, step=3, param=130, levtype="pl")
 

@@ -35,6 +35,8 @@ class InlineProgram:
         self._compiled = {part: [compile_code(code) for code in found] for part, found in self._codes.items()}
         self._ports: dict[str, list[str]] = {operator: [] for operator in OPERATORS}
         for port in me.spec["ports"]:
+            if port["operator"] is None and me.spec["kind"] == "submodel":
+                continue  # of a pool: the code puts and takes by itself
             if port["operator"] is None:
                 raise Error(
                     f"{me.name}: inline code is for submodels; give this {me.spec['kind']} a class or a program"

@@ -174,7 +174,7 @@ def test_a_mistake_says_which_characters_are_wrong() -> None:
 
 
 def test_an_object_with_wrong_attributes_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"number = 6 is not allowed, which is int\[1\.\.5\]"):
+    with pytest.raises(ValueError, match=r"number = 6 is not allowed: it is int\[1\.\.5\]"):
         SCHEMA.complete({"step": 1, "number": 6})
     with pytest.raises(ValueError, match="step is missing, which is required"):
         SCHEMA.complete({})

@@ -77,7 +77,7 @@ impl ReceivingEnd {
         let spec = spec.into();
         ReceivingEnd {
             is_checked: filters::checksum(&spec.receiver_filters).is_some(),
-            capacity: spec.capacity.max(1),
+            capacity: spec.room(),
             byte_budget: spec.byte_budget,
             spec,
             taken: 0,
@@ -165,8 +165,8 @@ impl ReceivingEnd {
 
     /// The conduit holds more from now on.
     pub fn grow(&mut self, capacity: u32) {
-        if capacity > self.capacity {
-            self.capacity = capacity;
+        if capacity > self.capacity || self.spec.pool.is_some() {
+            self.capacity = self.capacity.max(capacity);
             self.byte_budget = self.byte_budget.saturating_mul(2);
         }
     }

@@ -84,7 +84,7 @@ impl SendingEnd {
     pub fn new(spec: impl Into<Arc<ConduitSpec>>, link: usize) -> SendingEnd {
         let spec = spec.into();
         SendingEnd {
-            capacity: spec.capacity.max(1),
+            capacity: spec.room(),
             byte_budget: spec.byte_budget,
             spec,
             link,
@@ -312,8 +312,8 @@ impl SendingEnd {
 
     /// Lets the conduit hold more.
     pub fn grow(&mut self, capacity: u32) {
-        if capacity > self.capacity {
-            self.capacity = capacity;
+        if capacity > self.capacity || self.spec.pool.is_some() {
+            self.capacity = self.capacity.max(capacity);
             self.byte_budget = self.byte_budget.saturating_mul(2);
         }
     }

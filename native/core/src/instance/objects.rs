@@ -30,7 +30,7 @@ use crate::spec::{ConduitSpec, Direction, InstanceSpec, PoolSpec};
 use crate::team;
 
 use super::ports::Port;
-use super::{Instance, Received};
+use super::{Backend, Instance, Received};
 
 /// An object that was taken.
 #[derive(Clone, Debug)]
@@ -110,13 +110,18 @@ struct Reader {
 }
 
 /// An in port that comes from pools.
+#[derive(Default)]
 struct Read {
     writers: Vec<Writer>,
+    /// An object of any of them.
+    awaited: WaitFor,
     /// Which of them is looked at first: the one behind that which had its turn last.
     next: AtomicUsize,
 }
 
 struct Writer {
+    /// Its instance, with the copy.
+    name: String,
     /// `None`: this rank only hears of it from rank 0.
     end: Option<usize>,
     schema: Arc<Schema>,
@@ -169,14 +174,17 @@ impl Pools {
                 if let Some(port) = number(&conduit.receiver_port, Direction::In) {
                     let (instance, index) = copy_of(&conduit.sender);
                     let writer = Writer {
+                        name: conduit.sender.clone(),
                         end: state.conduits.receiving_end(conduit.id),
                         schema: schema.clone(),
                         instance,
                         index,
                         port: conduit.sender_port.as_str().into(),
                     };
-                    let fresh = || Read { writers: Vec::new(), next: AtomicUsize::new(0) };
-                    pools.read.entry(port).or_insert_with(fresh).writers.push(writer);
+                    let read = pools.read.entry(port).or_default();
+                    read.awaited.receiving.extend(writer.end);
+                    (read.awaited.is_any, read.awaited.is_reported) = (true, true);
+                    read.writers.push(writer);
                 }
             }
         }
@@ -263,12 +271,12 @@ impl Instance {
         let timestamp = self.program()?.clock.time();
         let Some(written) = self.pools.written_by(declared) else {
             return match declared.is_connected() || declared.is_open {
-                true => Err(self.carries_messages(declared)),
+                true => Err(self.carries_messages(declared, "put")),
                 false => Ok(0),
             };
         };
         if declared.ends().next().is_some() {
-            return Err(self.carries_messages(declared));
+            return Err(self.carries_messages(declared, "put"));
         }
         let own = set(&written.schema).map_err(|problem| self.refused(declared, &problem))?;
         self.hand_over(&mut data)?;
@@ -276,13 +284,13 @@ impl Instance {
         self.offer(declared, written, own, message)
     }
 
-    fn carries_messages(&self, port: &Port) -> Error {
-        let problem = format!(
-            "{}.{}: objects are put into pools, and this port carries messages; send, or let every coupling of the port be a pool (run:kind=\"pool\")",
-            self.name(),
-            port.name
-        );
-        Error::Usage { problem }
+    /// The error for a call that objects need, on a port that carries messages.
+    fn carries_messages(&self, port: &Port, done: &str) -> Error {
+        let why = match &self.backend {
+            Backend::Alone(_) => "an instance without a run has no pools",
+            Backend::Run { .. } => "it carries messages: let every coupling of it be a pool (run:kind=\"pool\")",
+        };
+        self.refused(port, &format!("objects cannot be {done} here; {why}"))
     }
 
     fn refused(&self, port: &Port, problem: &str) -> Error {
@@ -350,12 +358,7 @@ impl Instance {
         let declared = self.ports.named(port, Direction::In)?;
         let Some(read) = self.pools.read_by(declared) else {
             return match declared.is_connected() || declared.is_open {
-                true => Err(Error::Usage {
-                    problem: format!(
-                        "{}.{port}: objects are taken from pools, and this port carries messages; receive, or let every coupling of the port be a pool (run:kind=\"pool\")",
-                        self.name()
-                    ),
-                }),
+                true => Err(self.carries_messages(declared, "taken")),
                 false => {
                     drop(self.program()?);
                     Ok(Taken::NotConnected)
@@ -401,7 +404,7 @@ impl Instance {
         let Some(read) = self.pools.read_by(port) else { return Ok(Received::NotConnected) };
         drop(self.program()?);
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let found = self.wait(&read.awaited(), until, |state| read.next(state))?;
+        let found = self.wait(&read.awaited, until, |state| read.next(state))?;
         let Some(found) = found else { return Ok(Received::TimedOut) };
         let Some((number, mut message)) = found else { return Ok(Received::Ended) };
         if let Data::List(parts) = &mut message.data {
@@ -414,7 +417,7 @@ impl Instance {
     /// Whether an object waits at an in port, or (`Some(false)`) none will come; `None`: neither at the time `until`.
     pub(super) fn look_for_object(&self, port: &Port, until: Instant) -> Result<Option<bool>> {
         let Some(read) = self.pools.read_by(port) else { return Ok(Some(false)) };
-        self.wait(&read.awaited().unreported(), Some(until), |state| {
+        self.wait(&read.awaited.clone().unreported(), Some(until), |state| {
             Ok(match read.look(state)? {
                 Looked::Object(..) => Some(true),
                 Looked::Ended => Some(false),
@@ -434,7 +437,7 @@ impl Instance {
         };
         let writer = usize::try_from(number).ok().and_then(|number| read.writers.get(number));
         let writer = writer.ok_or_else(|| foreign("a writer of a pool", "it is none of this port".into()))?;
-        let packed = Packed::read(&packed, &writer.schema).map_err(|problem| foreign(&writer.instance, problem))?;
+        let packed = Packed::read(&packed, &writer.schema).map_err(|problem| foreign(&writer.name, problem))?;
         let system = System {
             t: message.timestamp,
             dt_next: message.next_timestamp,
@@ -459,12 +462,6 @@ enum Looked {
 }
 
 impl Read {
-    /// An object of any writer.
-    fn awaited(&self) -> WaitFor {
-        let receiving = self.writers.iter().filter_map(|writer| writer.end).collect();
-        WaitFor { receiving, is_any: true, is_reported: true, ..WaitFor::default() }
-    }
-
     /// Looks at the writers in turn.
     fn look(&self, state: &mut State) -> Result<Looked> {
         let first = self.next.load(Ordering::Relaxed);

@@ -22,7 +22,7 @@ pub enum Token {
 }
 
 /// Longer ones first: `<=` is not `<` and `=`.
-const SIGNS: &[&str] = &["..", "!=", "<=", ">=", "=", "<", ">", "(", ")", ",", "+", "-", "*", "%"];
+const SIGNS: &[&str] = &["==", "<>", "..", "!=", "<=", ">=", "=", "<", ">", "(", ")", ",", "+", "-", "*", "%"];
 
 /// The tokens of a text, each with its place.
 pub fn tokens(text: &str) -> Result<Vec<(Token, Range<usize>)>, Mistake> {
@@ -60,6 +60,8 @@ fn next(rest: &str, first: char) -> Result<(Token, usize), (usize, String)> {
             Ok((Token::Word(rest[..length].into()), length))
         }
         _ => match SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
+            Some(&"==") => Err((2, "there is no '=='; did you mean =?".into())),
+            Some(&"<>") => Err((2, "there is no '<>'; did you mean !=?".into())),
             Some(sign) => Ok((Token::Sign(sign), sign.len())),
             None => Err((first.len_utf8(), unknown(rest, first))),
         },

@@ -15,6 +15,7 @@
 //! | 7 array | u8 tag, u8 dtype, u8 order, u8 rank, u32 0, u64 extents\[rank\], u64 offset |
 //! | 8 list | u8 tag, 7 zeros, u64 number of items, items |
 //! | 9 map | u8 tag, 7 zeros, u64 number of entries; for each: u32 length of the key, key in UTF-8, zeros up to a multiple of 8, value |
+//! | 10 bytes, here | u8 tag, 7 zeros, u64 length (at most 1024), the bytes, zeros up to a multiple of 8 |
 
 use std::collections::HashSet;
 
@@ -56,6 +57,11 @@ pub(crate) const BYTES: u8 = 6;
 pub(crate) const ARRAY: u8 = 7;
 const LIST: u8 = 8;
 const MAP: u8 = 9;
+const BYTES_HERE: u8 = 10;
+
+/// Bytes of a list that are no more than these stand in the descriptor. So an array that they describe remains the only piece of the payload,
+/// which can be lent where it lies.
+const MOST_BYTES_HERE: usize = 1024;
 
 /// Data taken apart: the descriptor, and the payload as pieces that are shared with the data, not copied.
 #[derive(Clone, Debug, Default)]
@@ -115,7 +121,10 @@ impl Layout {
                 self.tag(LIST, 0);
                 self.u64(items.len() as u64);
                 for item in items {
-                    self.node(item, depth + 1)?;
+                    match item {
+                        Data::Bytes(bytes) if bytes.len() <= MOST_BYTES_HERE => self.bytes_here(bytes),
+                        _ => self.node(item, depth + 1)?,
+                    }
                 }
             }
             Data::Map(entries) => {
@@ -146,6 +155,13 @@ impl Layout {
         push_array_node(&mut self.descriptor, array.dtype, array.order, &array.shape);
         self.leaf(array.data.clone());
         Ok(())
+    }
+
+    fn bytes_here(&mut self, bytes: &[u8]) {
+        self.tag(BYTES_HERE, 0);
+        self.u64(bytes.len() as u64);
+        self.descriptor.extend_from_slice(bytes);
+        self.descriptor.resize(self.descriptor.len() + padding(bytes.len()), 0);
     }
 
     fn tag(&mut self, tag: u8, value: u8) {
@@ -277,6 +293,14 @@ impl<'a> Decoder<'a> {
                 Data::Text(String::from_utf8(bytes.to_vec()).map_err(|_| FrameError::NotText)?)
             }
             BYTES => Data::Bytes(self.leaf()?),
+            BYTES_HERE => {
+                let length = self.reader.u64()?;
+                let length = usize::try_from(length).ok().filter(|length| *length <= MOST_BYTES_HERE);
+                let length = length.ok_or_else(|| descriptor_error("more bytes than may stand here"))?;
+                let bytes = Buffer::copy_of(self.reader.bytes(length)?);
+                self.reader.zeros(padding(length))?;
+                Data::Bytes(bytes)
+            }
             LIST => {
                 let count = self.count(depth, 8)?;
                 let mut items = Vec::with_capacity(count.min(BELIEVED));
