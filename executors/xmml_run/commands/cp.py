@@ -74,6 +74,14 @@ def add_options(parser: ArgumentParser) -> None:
         help='how to get to the host, such as "ssh -F config" (default: ssh, with -F if XMML_SSH_CONFIG is set)',
     )
     parser.add_argument("--remote", metavar="PATH", default="xmml", help="where xmml is at the host (default: xmml)")
+    parser.add_argument(
+        "--listing-memory",
+        metavar="MIB",
+        type=_mebibytes,
+        default=Settings.listing_memory_b,
+        help="memory here that the list of the files at the host may take, so that a host that was broken into cannot "
+        "fill it: some 200 bytes and the name for each (default: 2048)",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     parser.add_argument("-q", "--quiet", action="store_true", help="only errors")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)  # the remote end, started over ssh
@@ -95,6 +103,12 @@ def _ports(text: str) -> tuple[int, int]:
     if not 1 <= ports[0] <= ports[1] <= 65535:
         raise argparse.ArgumentTypeError(f'"{text}": ports go from 1 to 65535, the smaller one first')
     return ports
+
+
+def _mebibytes(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) < 1 << 40:
+        raise argparse.ArgumentTypeError(f'"{text}" is no number of MiB')
+    return int(text) << 20
 
 
 def run(options: Namespace) -> int:
@@ -125,6 +139,7 @@ def _copy(options: Namespace, sources: list[FileLocation], destination: FileLoca
         ports=options.port,
         address=options.address,
         compare=options.compare,
+        listing_memory_b=options.listing_memory,
         ssh=options.ssh or ssh_command(),
         remote=options.remote,
     )

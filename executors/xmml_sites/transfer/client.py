@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from xmml_sites.transfer.ends import NoRoom, give, take
+from xmml_sites.transfer.ends import ListingTooLarge, NoRoom, give, take
 from xmml_sites.transfer.failure import CopyFailed
 from xmml_sites.transfer.file_location import FileLocation
 from xmml_sites.transfer.layout import layout
@@ -36,6 +36,10 @@ def converse(
             raise remote.lost(error) from error
     except Refused as error:
         raise CopyFailed(f"{remote.host}: {error}") from error
+    except ListingTooLarge as error:
+        remote.kill()
+        advice = "copy the folders there one after the other, or grant more by --listing-memory"
+        raise CopyFailed(f"{remote.host}: {error}; {advice}") from error
     except (ConnectionBroken, NoRemoteEnd, NoRoom, PeerFailed) as error:
         raise CopyFailed(str(error)) from error
     except Malformed as error:
@@ -59,7 +63,14 @@ def _over(
     try:
         if here is not None:
             named = [source.path for source in sources]
-            report = take(channel, here, progress, compare=settings.compare, sources=named)
+            report = take(
+                channel,
+                here,
+                progress,
+                compare=settings.compare,
+                sources=named,
+                listing_memory_b=settings.listing_memory_b,
+            )
         else:
             report = give(channel, [Path(source.path).expanduser() for source in sources], progress)
     except BaseException:

@@ -20,13 +20,26 @@ from xmml_sites.transfer.progress import Progress, Report
 
 #: How often progress is reported [s].
 _SHOWN_EVERY_S = 0.1
+#: How long the thread that compares files may take to stop when the source lists files for ever [s]: one that reads
+#: nothing either has the thread wait.
+_STOPPED_WITHIN_S = 2.0
 
 
 class NoRoom(Exception):
     """Nothing more can be written here; the text says why, and what to do."""
 
 
-_FAILURES = {"peer failed": PeerFailed, "malformed": Malformed, "no room": NoRoom, "stopped": ConnectionBroken}
+class ListingTooLarge(Exception):
+    """The source lists more than may be held here; the text says how much."""
+
+
+_FAILURES = {
+    "peer failed": PeerFailed,
+    "malformed": Malformed,
+    "no room": NoRoom,
+    "too much": ListingTooLarge,
+    "stopped": ConnectionBroken,
+}
 
 
 def give(
@@ -72,6 +85,7 @@ def take(
     compare: bool = False,
     only: Sequence[str] | None = None,
     sources: Sequence[str] | None = None,
+    listing_memory_b: int | None = None,
 ) -> Report:
     """Take files and folders over a channel.
 
@@ -79,6 +93,7 @@ def take(
         compare: compare files of the same size and time by their checksums, too.
         only: take nothing but files of these paths.
         sources: take nothing but these files and folders, as they were asked for, with what is in them.
+        listing_memory_b: how much memory the listing may take; None: as much as there is.
 
     Returns:
         What came of it.
@@ -86,22 +101,29 @@ def take(
     Raises:
         ConnectionBroken: the connection is gone; what has come is kept for the next attempt.
         NoRoom: the disk is full, or may not be written; the same holds.
+        ListingTooLarge: the listing takes more memory than it may.
         PeerFailed: the source cannot go on.
         Malformed: the other end does not keep to the protocol.
         OSError: the folder cannot be opened.
     """
     trees = None if sources is None else names_of(sources)
-    target = CopyTarget(layout.base, layout.name, compare=compare, only=only, trees=trees)
+    target = CopyTarget(
+        layout.base, layout.name, compare=compare, only=only, trees=trees, listing_memory=listing_memory_b
+    )
     considering = threading.Thread(target=target.consider, args=(channel.send,), daemon=True)
     considering.start()
+    stopped_within_s = None
     try:
         with _shown(target, progress), _explained():
             while target.hear(channel.receive(), channel.send):
                 pass
         return Report(**target.report())
+    except ListingTooLarge:
+        stopped_within_s = _STOPPED_WITHIN_S
+        raise
     finally:
         target.stop()
-        considering.join()
+        considering.join(stopped_within_s)
 
 
 def remove_parts(folder: Path, pattern: str = "**/*") -> None:

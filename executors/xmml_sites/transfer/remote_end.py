@@ -112,6 +112,10 @@ class RemoteEnd:
         self.channel.close()
         self._process.terminate()
 
+    def kill(self) -> None:
+        """End the connection also while it takes nothing that is sent."""
+        self._process.kill()
+
     def close(self) -> None:
         """Close the connection, and thereby end the remote end."""
         self._clock.cancel()

@@ -28,7 +28,7 @@ create_exception!(
     xmml_native._native,
     CopyFailure,
     PyException,
-    "An end of a copy cannot go on: \"peer failed\", \"malformed\", \"no room\" or \"stopped\", and why."
+    "An end of a copy cannot go on: \"peer failed\", \"malformed\", \"no room\", \"too much\" or \"stopped\", and why."
 );
 
 /// The other end, to which a function of Python sends.
@@ -64,6 +64,7 @@ impl PythonPeer<'_> {
             (Failure::PeerFailed(_), _) => "peer failed",
             (Failure::Malformed(_), _) => "malformed",
             (Failure::NoRoom(_), _) => "no room",
+            (Failure::TooMuch(_), _) => "too much",
         };
         CopyFailure::new_err((kind, failure.to_string()))
     }
@@ -175,6 +176,7 @@ impl CopySource {
 ///     only: the paths of the files to take; None: everything is taken.
 ///     trees: the names of the files and folders to take, and how many more there are whose names
 ///         the source alone knows; None: as `only` says.
+///     listing_memory: how much memory the listing may take [bytes]; None: as much as there is.
 #[pyclass(frozen, module = "xmml_native._native")]
 pub struct CopyTarget {
     target: Target,
@@ -183,15 +185,17 @@ pub struct CopyTarget {
 #[pymethods]
 impl CopyTarget {
     #[new]
-    #[pyo3(signature = (folder, name = None, *, compare = false, only = None, trees = None))]
+    #[pyo3(signature = (folder, name = None, *, compare = false, only = None, trees = None, listing_memory = None))]
     fn new(
         folder: PathBuf,
         name: Option<OsString>,
         compare: bool,
         only: Option<Vec<OsString>>,
         trees: Option<(Vec<OsString>, usize)>,
+        listing_memory: Option<usize>,
     ) -> PyResult<CopyTarget> {
         let target = Target::new(Layout { base: folder, name }, compare)?;
+        let target = target.listing_within(listing_memory.unwrap_or(usize::MAX));
         Ok(CopyTarget {
             target: match (only, trees) {
                 (_, Some((names, unnamed))) => target.trees(names.into_iter().collect(), unnamed),

@@ -766,7 +766,7 @@ def selector_variables(text: str) -> list[str]:
     """
 
 class CopyFailure(Exception):
-    """An end of a copy cannot go on: "peer failed", "malformed", "no room" or "stopped", and why."""
+    """An end of a copy cannot go on: "peer failed", "malformed", "no room", "too much" or "stopped", and why."""
 
 @final
 class CopySource:
@@ -809,6 +809,7 @@ class CopyTarget:
         only: the paths of the files to take; None: everything is taken.
         trees: the names of the files and folders to take, and how many more there are whose names
             the source alone knows; None: as `only` says.
+        listing_memory: how much memory the listing may take [bytes]; None: as much as there is.
     """
 
     def __new__(
@@ -819,6 +820,7 @@ class CopyTarget:
         compare: bool = False,
         only: Sequence[str] | None = None,
         trees: tuple[Sequence[str], int] | None = None,
+        listing_memory: int | None = None,
     ) -> CopyTarget: ...
     def consider(self, send: Callable[[bytes], object]) -> None:
         """Look at what is there already, and tell the source; return when there is nothing left to look at.

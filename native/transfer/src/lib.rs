@@ -45,6 +45,8 @@ pub enum Failure {
     Malformed(String),
     /// Nothing more can be written here.
     NoRoom(String),
+    /// The listing takes more memory than it may.
+    TooMuch(String),
 }
 
 impl From<Stop> for Failure {
@@ -57,7 +59,9 @@ impl Display for Failure {
     fn fmt(&self, text: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Stopped => text.write_str("it was told to stop"),
-            Failure::PeerFailed(why) | Failure::Malformed(why) | Failure::NoRoom(why) => text.write_str(why),
+            Failure::PeerFailed(why) | Failure::Malformed(why) | Failure::NoRoom(why) | Failure::TooMuch(why) => {
+                text.write_str(why)
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::hash::{Hash, Hasher};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
@@ -24,6 +25,10 @@ const MOST_ATTEMPTS: u32 = 3;
 /// Of a file that turns out to be another than the source was sent the digests of, so many bytes are asked for again at most: the list of the
 /// ranges of a longer one would take much memory, and a source may name any length.
 const MOST_AGAIN: u64 = (MOST_DIGESTS / DIGEST * RANGE) as u64;
+/// So many ranges of a copy may arrive altered. Each is noted, and a source that lies could name ranges until the memory here is full.
+const MOST_ALTERED: u32 = 1 << 20;
+/// Memory that an entry takes here beside its names [bytes], at most.
+const ENTRY_MEMORY: usize = 192;
 /// Errors after which no file can be written, with the advice to the user.
 const NO_ROOM: [(i32, &str); 3] = [
     (libc::ENOSPC, "make room and copy again: what has come is kept"),
@@ -35,6 +40,7 @@ const NO_ROOM: [(i32, &str); 3] = [
 pub struct Target {
     compare: bool,
     asked: Asked,
+    listing_memory: usize,
     find_base: FindBase,
     pending: Mutex<Pending>,
     news: Condvar,
@@ -68,13 +74,34 @@ type Pending = VecDeque<Option<(u64, Arc<Entry>)>>;
 struct Receiving {
     tree: Tree,
     entries: Vec<Arc<Entry>>,
-    paths: HashSet<OsString>,
+    paths: HashSet<ByPath>,
+    is_listed: bool,
+    /// Memory that the listing takes, and the reasons of the source why it cannot give files [bytes].
+    held: usize,
+    altered: u32,
     /// The names of files and folders that were asked for without a name.
     unnamed: HashSet<OsString>,
     arriving: HashMap<u64, PartialFile>,
-    /// Files that cannot be written, which the source has been told: more of them may be on its way.
+    /// Files that have failed, at the target or the source: more of them may be on its way.
     given_up: HashSet<u64>,
 }
+
+/// An entry that is found by its path, which therefore stands in memory once.
+struct ByPath(Arc<Entry>);
+
+impl Hash for ByPath {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.path.hash(state);
+    }
+}
+
+impl PartialEq for ByPath {
+    fn eq(&self, other: &ByPath) -> bool {
+        self.0.path == other.0.path
+    }
+}
+
+impl Eq for ByPath {}
 
 /// The content that the digests of a file are of. The source sends nothing of what stands in it.
 #[derive(Clone, Copy)]
@@ -129,6 +156,7 @@ impl Target {
         Ok(Target {
             compare,
             asked: Asked::All,
+            listing_memory: usize::MAX,
             find_base: Box::new(|_| None),
             pending: Mutex::default(),
             news: Condvar::new(),
@@ -139,6 +167,9 @@ impl Target {
                 tree: receiving_tree,
                 entries: Vec::new(),
                 paths: HashSet::new(),
+                is_listed: false,
+                held: 0,
+                altered: 0,
                 unnamed: HashSet::new(),
                 arriving: HashMap::new(),
                 given_up: HashSet::new(),
@@ -163,6 +194,11 @@ impl Target {
     /// of a file that programs read.
     pub fn trees(self, names: HashSet<OsString>, unnamed: usize) -> Target {
         Target { asked: Asked::Trees(names, unnamed), ..self }
+    }
+
+    /// Takes no listing that needs more memory than this [bytes]: a source that lies could list files for ever.
+    pub fn listing_within(self, listing_memory: usize) -> Target {
+        Target { listing_memory, ..self }
     }
 
     /// What came of the copy so far.
@@ -277,11 +313,12 @@ impl Target {
     /// Acts on what the source says; false after its last message.
     ///
     /// # Errors
-    /// It shall stop, or the source cannot go on; or nothing more can be written, or the source does not keep to the protocol, which the
-    /// source is told. What has come is kept for the next attempt.
+    /// It shall stop, or the source cannot go on, or the listing takes too much memory; or nothing more can be written, or the source does not
+    /// keep to the protocol, which the source is told. What has come is kept for the next attempt.
     pub fn hear(&self, message: &[u8], peer: &dyn Peer) -> Result<bool, Failure> {
         let heard = ToTarget::read(message).map_err(Failure::Malformed);
         let done = heard.and_then(|heard| self.act(heard, peer));
+        // Who lists files for ever may read nothing, and is not waited for.
         if let Err(failure @ (Failure::NoRoom(_) | Failure::Malformed(_))) = &done {
             let _ = say(peer, &ToSource::Stopped(failure.to_string())); // the failure is the same if nobody hears of it
         }
@@ -291,10 +328,14 @@ impl Target {
     fn act(&self, heard: ToTarget<'_>, peer: &dyn Peer) -> Result<bool, Failure> {
         let receiving = &mut *locked(&self.receiving);
         match heard {
+            ToTarget::Entries { .. } | ToTarget::Listed { .. } if receiving.is_listed => {
+                return Err(Failure::Malformed("the listing goes on after its end".to_owned()))
+            }
             ToTarget::Entries { first, entries } if first == receiving.entries.len() as u64 => {
                 self.take_entries(receiving, entries)?;
             }
             ToTarget::Listed { files, size, left_out } => {
+                receiving.is_listed = true;
                 let mut report = locked(&self.report);
                 (report.files, report.size) = (files, size);
                 report.failed.extend(left_out.into_iter().map(|each| (each.path, each.reason)));
@@ -308,7 +349,10 @@ impl Target {
             ToTarget::Spoilt(number, why) => {
                 let path = receiving.entry(number)?.path.clone();
                 receiving.arriving.remove(&number);
-                locked(&self.report).failed.push((path, why));
+                if receiving.given_up.insert(number) {
+                    self.hold(receiving, path.len() + why.len())?;
+                    locked(&self.report).failed.push((path, why));
+                }
             }
             ToTarget::Refused(why) => return Err(Failure::PeerFailed(why)),
             // Else ranges that are lacking were asked for again meanwhile.
@@ -332,14 +376,28 @@ impl Target {
                 let text = format!("the listing names {:?}, which nobody has asked for", entry.path);
                 return Err(Failure::Malformed(text));
             }
-            if !receiving.paths.insert(entry.path.clone()) {
+            self.hold(receiving, entry.path.len() + entry.link.len() + ENTRY_MEMORY)?;
+            let entry = Arc::new(entry);
+            if !receiving.paths.insert(ByPath(entry.clone())) {
                 return Err(Failure::Malformed(format!("the listing names {:?} twice", entry.path)));
             }
-            let entry = Arc::new(entry);
             self.enqueue(Some((receiving.entries.len() as u64, entry.clone())));
             receiving.entries.push(entry);
         }
         Ok(())
+    }
+
+    /// Notes that so many bytes more are kept of what the source says.
+    fn hold(&self, receiving: &mut Receiving, size: usize) -> Result<(), Failure> {
+        receiving.held += size;
+        match receiving.held > self.listing_memory {
+            true => Err(Failure::TooMuch(format!(
+                "the list of what there is to copy takes more than {} MiB of memory here, with {} files, folders and links so far",
+                self.listing_memory >> 20,
+                receiving.entries.len()
+            ))),
+            false => Ok(()),
+        }
     }
 
     fn store(
@@ -366,6 +424,10 @@ impl Target {
             if let Err(error) = self.write(receiving, piece, content) {
                 self.trouble(receiving, piece.file, &error, peer)?;
             }
+            if receiving.altered > MOST_ALTERED {
+                let text = format!("more than {MOST_ALTERED} parts of files have come altered");
+                return Err(Failure::Malformed(text));
+            }
         }
         match data.is_empty() {
             true => Ok(()),
@@ -377,6 +439,7 @@ impl Target {
         let arriving = self.open_partial(receiving, piece.file)?;
         if digest(content) != piece.digest {
             *arriving.lacking.entry(piece.range).or_default() += 1;
+            receiving.altered += 1;
             return Ok(());
         }
         arriving.lacking.remove(&piece.range);
@@ -441,7 +504,10 @@ impl Target {
                     receiving.arriving.remove(&number);
                 }
                 match answer {
-                    ToSource::Failed(_, why) => self.failed(number, &entry, why, peer)?,
+                    ToSource::Failed(_, why) => {
+                        receiving.given_up.insert(number);
+                        self.failed(number, &entry, why, peer)?;
+                    }
                     answer => say(peer, &answer)?,
                 }
                 Ok(())
@@ -547,7 +613,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::message::{around_chunk, entries, listed};
+    use crate::message::{around_chunk, entries, listed, spoilt};
     use crate::ranges::RANGE;
     use crate::tests::{file, Folder};
 
@@ -766,6 +832,92 @@ mod tests {
         assert!(!are_taken(&["home", "other"], 1));
         assert!(are_taken(&["home", "other"], 2));
         assert!(!are_taken(&[".ssh/authorized_keys"], 1));
+    }
+
+    /// Lists files without end; returns what stops that, and how many messages were taken.
+    fn listed_without_end(target: &Target, message: impl Fn(u64) -> Vec<u8>) -> (String, u64) {
+        let peer = Kept::default();
+        let stopped = (0..).find_map(|number| Some((target.hear(&message(number), &peer).err()?, number)));
+        let (failure, number) = stopped.unwrap();
+        assert!(matches!(&failure, Failure::TooMuch(_)), "{failure}");
+        (failure.to_string(), number)
+    }
+
+    fn target_with_memory(folder: &Folder, listing_memory: usize) -> Target {
+        Target::new(Layout { base: folder.path().to_owned(), name: None }, false)
+            .unwrap()
+            .listing_within(listing_memory)
+    }
+
+    #[test]
+    fn a_source_that_lists_files_for_ever_is_stopped() {
+        let folder = Folder::new();
+        for (length, most) in [(1, 5600), (4000, 260)] {
+            let message = |number: u64| {
+                let path = format!("{number:0>length$}");
+                entries(number, [&file(&path, 1)].into_iter())
+            };
+            let (failure, taken) = listed_without_end(&target_with_memory(&folder, 1 << 20), message);
+            assert!(failure.contains("more than 1 MiB of memory"), "{failure}");
+            assert!((most / 2..most).contains(&taken), "{taken}");
+        }
+    }
+
+    #[test]
+    fn reasons_why_files_cannot_be_given_are_kept_once_and_count_as_the_listing_does() {
+        let (folder, peer) = (Folder::new(), Kept::default());
+        let target = target_with_memory(&folder, 10_000);
+        let files = [file("a", 1), file("b", 1), file("c", 1)];
+        target.hear(&entries(0, files.iter()), &peer).unwrap();
+        let why = "x".repeat(4000);
+        for _ in 0..10 {
+            target.hear(&spoilt(0, &why), &peer).unwrap();
+        }
+        assert_eq!(target.report().failed, [("a".into(), why.clone())]);
+        target.hear(&spoilt(1, &why), &peer).unwrap();
+        let failure = target.hear(&spoilt(2, &why), &peer).unwrap_err();
+        assert!(matches!(failure, Failure::TooMuch(_)), "{failure}");
+    }
+
+    #[test]
+    fn a_listing_that_goes_on_after_its_end_stops_the_copy() {
+        let folder = Folder::new();
+        for more in [entries(0, [&file("file", 1)].into_iter()), listed(0, 0, &[])] {
+            let target = target_with_memory(&folder, usize::MAX);
+            target.hear(&listed(0, 0, &[]), &Kept::default()).unwrap();
+            let failure = target.hear(&more, &Kept::default()).unwrap_err();
+            assert!(failure.to_string().contains("after its end"), "{failure}");
+        }
+    }
+
+    #[test]
+    fn a_million_files_are_taken_in_the_memory_that_they_are_said_to_take() {
+        let (folder, peer) = (Folder::new(), Kept::default());
+        let target = target_with_memory(&folder, 400 << 20);
+        let path = |number: usize| format!("results/of/the/parameter/study/with/names/of/usual/length/{number:030}");
+        for first in (0..1_000_000).step_by(1000) {
+            let files: Vec<_> = (first..first + 1000).map(|number| file(&path(number), 1)).collect();
+            target.hear(&entries(first as u64, files.iter()), &peer).unwrap();
+        }
+        assert_eq!(locked(&target.receiving).entries.len(), 1_000_000);
+    }
+
+    #[test]
+    fn ranges_that_come_altered_without_end_do_not_fill_the_memory() {
+        let (folder, peer) = (Folder::new(), Kept::default());
+        let target = target_with_memory(&folder, usize::MAX);
+        target.hear(&entries(0, [&file("file", 1 << 40)].into_iter()), &peer).unwrap();
+        let altered = |first: u64| {
+            let range = |offset: u64| Range { offset, length: 1 };
+            let piece = |number: u64| Piece { file: 0, range: range(first + number), digest: digest(&[1]) };
+            let pieces: Vec<_> = (0..MOST_PIECES as u64).map(piece).collect();
+            let (before, behind) = around_chunk(&pieces, MOST_PIECES, &[]);
+            [before, vec![0; MOST_PIECES], behind].concat()
+        };
+        let failure = (0..).step_by(MOST_PIECES).find_map(|first| target.hear(&altered(first), &peer).err()).unwrap();
+        assert!(failure.to_string().contains("have come altered"), "{failure}");
+        let receiving = locked(&target.receiving);
+        assert_eq!(receiving.arriving[&0].lacking.len() as u32, MOST_ALTERED + 1);
     }
 
     #[test]
