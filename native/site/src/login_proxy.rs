@@ -35,11 +35,15 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
 const KEEPALIVE_PROBES: u32 = 4;
 /// Limit of an attempt to connect to an agent.
 const RECONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
-/// Connections in a row on which somebody has accepted and then left without a proof, after which no more are made.
+/// An agent whose connection has ended, and which does not prove itself on another one for so long, is gone, whoever accepts at its port.
+const PROOF_TIMEOUT: Duration = Duration::from_secs(20);
+/// Connections in a row without a proof, after which no more are made to an agent that has never proved itself.
 const MOST_UNPROVEN: u32 = 10;
 /// Pause before the second of them; each is twice as long as the one before. (The first comes at once: mostly the agent has ended, and it
 /// is refused.)
 const UNPROVEN_PAUSE: Duration = Duration::from_millis(50);
+/// Why an agent is known to be gone whose port somebody else has.
+const IMPOSTOR: &str = "its agent has ended without a word, and something else answers at its port";
 /// How long writing an order is tried again that its file does not take, before its job is lost.
 const WRITES_WITHIN: Duration = Duration::from_secs(60);
 
@@ -189,14 +193,11 @@ impl LoginProxy {
             match &monitor.state {
                 State::Up(connection) => watched.push(For::Reading(connection.as_raw_fd())),
                 State::Greeting(handshake) => watched.push(For::Reading(handshake.as_raw_fd())),
-                State::Connecting(attempt) => {
-                    watched.push(For::Writing(attempt.as_raw_fd()));
-                    limit = limit.min(monitor.until.saturating_duration_since(now));
-                }
-                State::LookedUp => {}
-                State::Pausing => limit = limit.min(monitor.until.saturating_duration_since(now)),
+                State::Connecting(attempt) => watched.push(For::Writing(attempt.as_raw_fd())),
+                State::LookedUp | State::Pausing => {}
                 State::Failed(_) => limit = Duration::ZERO,
             }
+            limit = limit.min(monitor.due_in(now));
         }
         let ready = poll(&watched, limit).map_err(|error| Problem::Told(strerror(&error)))?;
         if ready[1] {
@@ -404,16 +405,17 @@ enum State {
     /// Its address is being looked up.
     LookedUp,
     Connecting(Socket),
-    /// Both ends prove that they know the secret.
+    /// Both ends prove that they know the secret. Anybody could have accepted: this says nothing of the agent.
     Greeting(Box<AgentHandshake>),
+    /// The agent has proved itself, and its kernel keeps the connection.
     Up(TcpStream),
-    /// Who has accepted has left without a proof; there is another attempt later.
+    /// Who has accepted has brought no proof; there is another attempt later.
     Pausing,
     Failed(io::ErrorKind),
 }
 
-/// The connection from the login node to an agent. By it both say that there is something new in a file; that it stands
-/// says that the agent lives, and its node.
+/// The connection from the login node to an agent. By it both say that there is something new in a file; that it stands, once the agent has
+/// proved itself, says that the agent lives, and its node.
 ///
 /// Files cannot tell that. One that does not change may lie on a file system that is slow at the moment; who does not
 /// answer is gone.
@@ -423,10 +425,13 @@ struct AgentMonitor {
     address: Option<SocketAddr>,
     /// Proves to the agent that we are no stranger, and to us that it is the agent.
     secret: Vec<u8>,
-    was_up: bool,
+    /// Somebody has accepted a connection: when one is refused later, what has listened there has ended.
+    was_accepted: bool,
     has_news: bool,
     /// Connections since the last one with a proof.
     unproven: u32,
+    /// When the agent is gone unless it has proved itself again: a connection on which it had done so has ended.
+    proof_due: Option<Instant>,
     until: Instant,
     state: State,
 }
@@ -445,9 +450,10 @@ impl AgentMonitor {
             host,
             address: None,
             secret,
-            was_up: false,
+            was_accepted: false,
             has_news: false,
             unproven: 0,
+            proof_due: None,
             until: Instant::now(),
             state: State::LookedUp,
         }
@@ -455,6 +461,16 @@ impl AgentMonitor {
 
     fn is_looked_up(&self, host: &str) -> bool {
         self.host == host && matches!(self.state, State::LookedUp)
+    }
+
+    /// Returns how long nothing happens by itself.
+    fn due_in(&self, now: Instant) -> Duration {
+        let until = match self.state {
+            State::Connecting(_) | State::Pausing => Some(self.until),
+            State::LookedUp | State::Greeting(_) | State::Up(_) | State::Failed(_) => None,
+        };
+        let next = until.into_iter().chain(self.proof_due).min();
+        next.map_or(Duration::MAX, |next| next.saturating_duration_since(now))
     }
 
     /// Begins to connect.
@@ -482,16 +498,17 @@ impl AgentMonitor {
             if !has_ended {
                 return Health::Lives;
             }
+            self.proof_due = Some(now + PROOF_TIMEOUT);
             self.connect(now);
         }
         match std::mem::replace(&mut self.state, State::LookedUp) {
             State::Greeting(handshake) => match handshake.advance() {
                 HandshakeProgress::Waits(handshake) => self.state = State::Greeting(handshake),
                 HandshakeProgress::Proven(connection) => {
-                    self.unproven = 0;
+                    (self.unproven, self.proof_due) = (0, None);
                     self.state = State::Up(connection);
                 }
-                HandshakeProgress::Stranger => return Health::Unknown,
+                HandshakeProgress::Stranger => return self.without_proof(),
                 HandshakeProgress::Ended => {
                     self.unproven += 1;
                     match self.unproven {
@@ -500,13 +517,17 @@ impl AgentMonitor {
                             self.until = now + UNPROVEN_PAUSE * (1 << (self.unproven - 2));
                             self.state = State::Pausing;
                         }
-                        _ => return Health::Unknown,
+                        _ => return self.without_proof(),
                     }
                 }
             },
             State::Pausing if now < self.until => self.state = State::Pausing,
             State::Pausing => self.connect(now),
             other => self.state = other,
+        }
+        let may_follow = !matches!(self.state, State::Up(_) | State::Failed(_));
+        if may_follow && self.proof_due.is_some_and(|due| now >= due) {
+            return self.without_proof();
         }
         let failed = match &self.state {
             State::LookedUp | State::Pausing | State::Greeting(_) | State::Up(_) => return Health::Lives,
@@ -526,14 +547,23 @@ impl AgentMonitor {
                 }
             }
         };
-        match (self.was_up, failed) {
+        match (self.was_accepted, failed) {
             (false, _) => Health::Unknown,
             (true, io::ErrorKind::ConnectionRefused) => Health::Gone("its agent has ended without a word"),
             (true, _) => Health::Gone("its node does not answer"),
         }
     }
 
-    /// The connection stands: proves to the agent who we are, which then looks for orders.
+    /// What it means that somebody accepts at the agent's port who does not prove to be the agent. As long as that lives it has its port, so
+    /// where it has proved itself before, it does not. Else the address may be wrong.
+    fn without_proof(&self) -> Health {
+        match self.proof_due {
+            Some(_) => Health::Gone(IMPOSTOR),
+            None => Health::Unknown,
+        }
+    }
+
+    /// Somebody has accepted: proves to the agent who we are, which then looks for orders.
     fn greet(&mut self) {
         let State::Connecting(attempt) = std::mem::replace(&mut self.state, State::LookedUp) else { return };
         let Ok(handshake) = AgentHandshake::of_login_proxy(attempt.into(), &self.secret) else {
@@ -542,7 +572,7 @@ impl AgentMonitor {
             return;
         };
         self.state = State::Greeting(Box::new(handshake));
-        self.was_up = true;
+        self.was_accepted = true;
         self.has_news = true; // what was reported before
     }
 }
@@ -563,14 +593,120 @@ fn attempt(address: SocketAddr) -> io::Result<Socket> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     #[test]
     fn an_agent_whose_host_refuses_a_connection_at_once_has_ended() {
         let mut monitor = AgentMonitor::looked_up("node:1".to_owned(), vec![]);
         monitor.state = State::Failed(io::ErrorKind::ConnectionRefused);
-        assert_eq!(monitor.check(Instant::now()), Health::Unknown, "it was never up");
-        monitor.was_up = true;
+        assert_eq!(monitor.check(Instant::now()), Health::Unknown, "it has never accepted");
+        monitor.was_accepted = true;
         assert_eq!(monitor.check(Instant::now()), Health::Gone("its agent has ended without a word"));
+    }
+
+    const SECRET: &[u8] = b"the secret of this agent";
+    const SHORT: Duration = Duration::from_millis(1);
+
+    /// Checks the agent again and again until that is so; returns what the last check said.
+    fn check_until(monitor: &mut AgentMonitor, is_it: impl Fn(&AgentMonitor, &Health) -> bool) -> Health {
+        loop {
+            let health = monitor.check(Instant::now());
+            if is_it(monitor, &health) {
+                return health;
+            }
+            std::thread::sleep(SHORT);
+        }
+    }
+
+    /// Takes the next connection of the monitor, which has begun to prove itself on it.
+    fn accept(listener: &TcpListener, monitor: &mut AgentMonitor) -> TcpStream {
+        let (connection, _) = listener.accept().unwrap();
+        check_until(monitor, |monitor, _| matches!(monitor.state, State::Greeting(_)));
+        connection
+    }
+
+    /// An agent that has proved itself and was killed, and the socket of who has its port now.
+    fn killed_agent() -> (TcpListener, AgentMonitor) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let mut monitor = AgentMonitor::at(listener.local_addr().unwrap(), SECRET.to_vec());
+        let connection = accept(&listener, &mut monitor);
+        let mut agent = AgentHandshake::of_agent(connection, SECRET).unwrap();
+        let agent = loop {
+            monitor.check(Instant::now());
+            match agent.advance() {
+                HandshakeProgress::Waits(waits) => agent = *waits,
+                HandshakeProgress::Proven(connection) => break connection,
+                _ => panic!("the login proxy does not prove itself"),
+            }
+        };
+        assert!(matches!(monitor.state, State::Up(_)));
+        drop(agent);
+        (listener, monitor)
+    }
+
+    #[test]
+    fn who_takes_the_port_of_a_killed_agent_and_says_nothing_is_no_agent() {
+        let (impostor, mut monitor) = killed_agent();
+        let before = Instant::now();
+        check_until(&mut monitor, |monitor, _| !matches!(monitor.state, State::Up(_)));
+        let _silent = accept(&impostor, &mut monitor);
+        assert_eq!(monitor.check(before + PROOF_TIMEOUT - SHORT), Health::Lives);
+        assert!(monitor.due_in(Instant::now()) <= PROOF_TIMEOUT, "nothing wakes the login proxy");
+        assert_eq!(monitor.check(Instant::now() + PROOF_TIMEOUT), Health::Gone(IMPOSTOR));
+    }
+
+    #[test]
+    fn who_takes_the_port_of_a_killed_agent_and_says_nonsense_is_no_agent() {
+        let (impostor, mut monitor) = killed_agent();
+        check_until(&mut monitor, |monitor, _| !matches!(monitor.state, State::Up(_)));
+        let mut connection = accept(&impostor, &mut monitor);
+        connection.write_all(b"no handshake, but longer than the head of one").unwrap();
+        assert_eq!(check_until(&mut monitor, |_, health| *health != Health::Lives), Health::Gone(IMPOSTOR));
+    }
+
+    #[test]
+    fn who_takes_the_port_of_a_killed_agent_and_hangs_up_is_no_agent() {
+        let (impostor, mut monitor) = killed_agent();
+        let (mut now, mut health) = (Instant::now(), Health::Lives);
+        for _ in 0..MOST_UNPROVEN {
+            check_until(&mut monitor, |monitor, _| !matches!(monitor.state, State::Up(_)));
+            drop(accept(&impostor, &mut monitor));
+            let unproven = monitor.unproven;
+            health = check_until(&mut monitor, |monitor, _| monitor.unproven > unproven);
+            if matches!(monitor.state, State::Pausing) {
+                now = now.max(monitor.until);
+                monitor.check(now);
+            }
+        }
+        assert_eq!(health, Health::Gone(IMPOSTOR));
+    }
+
+    #[test]
+    fn an_agent_that_has_lost_its_connection_and_proves_itself_again_lives() {
+        let (listener, mut monitor) = killed_agent();
+        check_until(&mut monitor, |monitor, _| !matches!(monitor.state, State::Up(_)));
+        let connection = accept(&listener, &mut monitor);
+        let mut agent = AgentHandshake::of_agent(connection, SECRET).unwrap();
+        let _agent = loop {
+            monitor.check(Instant::now());
+            match agent.advance() {
+                HandshakeProgress::Waits(waits) => agent = *waits,
+                HandshakeProgress::Proven(connection) => break connection,
+                _ => panic!("the login proxy does not prove itself"),
+            }
+        };
+        assert_eq!(monitor.check(Instant::now() + 2 * PROOF_TIMEOUT), Health::Lives);
+    }
+
+    #[test]
+    fn who_accepts_in_the_place_of_an_agent_that_never_proved_itself_says_nothing_of_it() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let mut monitor = AgentMonitor::at(listener.local_addr().unwrap(), SECRET.to_vec());
+        let mut connection = accept(&listener, &mut monitor);
+        assert_eq!(monitor.check(Instant::now() + 2 * PROOF_TIMEOUT), Health::Lives, "it may be busy");
+        connection.write_all(b"no handshake, but longer than the head of one").unwrap();
+        assert_eq!(check_until(&mut monitor, |_, health| *health != Health::Lives), Health::Unknown);
     }
 }
