@@ -1,7 +1,7 @@
 //! What the owner of a relay says to it, and hears: a JSON object per line each way, over an abstract Unix socket on which the kernel
 //! vouches for the user, or over the standard input and output of the relay.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice};
 use std::time::{Duration, Instant};
 
@@ -39,10 +39,14 @@ pub enum Request {
         /// Its name.
         run: String,
     },
-    /// Believe only relays that show one of these certificates.
+    /// Believe only relays that show one of these certificates, which are named by their SHA-256, as hexadecimal digits.
     Trust {
-        /// Their SHA-256, as hexadecimal digits.
+        /// Of relays of any site.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         fingerprints: Vec<String>,
+        /// Of the relay of each site: nobody else may say anything of it, or take its place.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        relays: BTreeMap<String, String>,
     },
     /// Take links in clear from the relays of these sites, and from no others.
     TakeClearFrom {

@@ -3,10 +3,10 @@
 //! A relay need not know the certificates of others: the handshake inside TLS proves that both ends know the run, and its proofs cover
 //! the channel and both certificates, so that they are worth nothing to anybody in the middle. Who wants more names those that are trusted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
 
-use xmml_path::{Credentials, Fingerprint, Tls};
+use xmml_path::{Credentials, Fingerprint, Signature, Tls};
 use xmml_wire::error::Result;
 
 /// A certificate that is made at the start is good for so long before and after: it dies with its relay, and clocks of sites differ.
@@ -22,6 +22,8 @@ pub struct Encryption {
     mine: Credentials,
     is_self_made: bool,
     trusted: Vec<Fingerprint>,
+    /// The certificates of the relays, by their sites; none: nobody has said whose they are.
+    relays: BTreeMap<String, Fingerprint>,
     /// The sites whose relays may link themselves to this one in clear.
     clear_from: BTreeSet<String>,
 }
@@ -48,7 +50,8 @@ impl Encryption {
             trusted => Tls::new(mine, trusted)?,
         };
         let (mine, trusted) = (mine.clone(), trusted.to_vec());
-        Ok(Encryption { tls, is_default, mine, is_self_made: false, trusted, clear_from: BTreeSet::new() })
+        let (relays, clear_from) = (BTreeMap::new(), BTreeSet::new());
+        Ok(Encryption { tls, is_default, mine, is_self_made: false, trusted, relays, clear_from })
     }
 
     /// The same credentials with other wishes.
@@ -79,13 +82,52 @@ impl Encryption {
         is_new
     }
 
-    /// Believes only these from now on. Links that stand remain; streams that they open from now on are judged anew.
-    /// False: they were believed already, and nobody else.
-    pub fn trust(&mut self, trusted: &[Fingerprint]) -> bool {
-        let is_new = self.trusted != trusted;
-        self.tls.trust(trusted);
-        self.trusted = trusted.to_vec();
+    /// Believes only these from now on: any of `trusted`, and of the sites in `relays` the relays that show these certificates. Links that
+    /// stand remain; streams that they open from now on are judged anew. False: they were believed already, and nobody else.
+    pub fn trust(&mut self, trusted: &[Fingerprint], relays: BTreeMap<String, Fingerprint>) -> bool {
+        let trusted: Vec<Fingerprint> = trusted.iter().chain(relays.values()).copied().collect();
+        let is_new = self.trusted != trusted || self.relays != relays;
+        self.tls.trust(&trusted);
+        (self.trusted, self.relays) = (trusted, relays);
         is_new
+    }
+
+    /// The certificates of the relays, by their sites; none: nobody has said whose they are.
+    pub fn relays(&self) -> &BTreeMap<String, Fingerprint> {
+        &self.relays
+    }
+
+    /// Checks that these certificates are those of the relay of a site, where it is known whose they are.
+    ///
+    /// # Errors
+    /// They are not; says so.
+    pub fn check_shown(&self, site: &str, shown: &BTreeSet<Fingerprint>) -> std::result::Result<(), String> {
+        match self.relays.is_empty() || self.relays.get(site).is_some_and(|its| *shown == BTreeSet::from([*its])) {
+            true => Ok(()),
+            false => Err(format!("its certificate is not that of the relay of {site}")),
+        }
+    }
+
+    /// Signs what this relay says, for relays that have not heard it from this one.
+    pub fn sign(&self, message: &[u8]) -> Option<Signature> {
+        self.mine.sign(message).ok() // with a key that cannot sign there is no TLS either
+    }
+
+    /// Checks that the relay of a site has signed a message, where it is known whose certificates are whose.
+    ///
+    /// # Errors
+    /// It has not; says so.
+    pub fn check_signed(
+        &self,
+        site: &str,
+        message: &[u8],
+        signature: Option<&Signature>,
+    ) -> std::result::Result<(), String> {
+        let signer = || signature.and_then(|signature| signature.signer_of(message));
+        match self.relays.is_empty() || self.relays.get(site).is_some_and(|its| signer() == Some(*its)) {
+            true => Ok(()),
+            false => Err(format!("it is not signed with the certificate that the relay of {site} is known by")),
+        }
     }
 
     /// Its certificate was made at the start.
@@ -99,6 +141,7 @@ impl PartialEq for Encryption {
         self.tls.fingerprint() == other.tls.fingerprint()
             && self.is_default == other.is_default
             && self.trusted == other.trusted
+            && self.relays == other.relays
             && self.clear_from == other.clear_from
     }
 }

@@ -142,7 +142,7 @@ mod tests {
         let neighbours = BTreeMap::from([("b".to_owned(), 7)]);
         for said in [
             LinkMessage::Hello { site: "a".into(), life: 7 },
-            LinkMessage::Neighbours(Announcement { site: "a".into(), number: 3, neighbours }),
+            LinkMessage::Neighbours(Announcement::new("a", 3, neighbours)),
             LinkMessage::Refused { stream: 9, reason: "no".into() },
             LinkMessage::Credit { stream: 9, bytes: 1 << 40 },
         ] {

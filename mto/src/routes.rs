@@ -6,6 +6,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use serde::{Deserialize, Serialize};
+use xmml_path::Signature;
+use xmml_wire::message_pack;
 use xmml_wire::methods::relay::address::site_problem;
 
 /// Relays that a stream may pass, at most, the first and the last included.
@@ -13,6 +15,9 @@ pub const HOPS_MAX: usize = 16;
 
 /// Sites of a run, at most.
 pub const SITES_MAX: usize = 256;
+
+/// Bytes of a signature in MessagePack, with its certificate: relays keep those of others.
+const SIGNATURE_MAX: usize = 16 << 10;
 
 /// What a relay says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +28,21 @@ pub struct Announcement {
     pub number: u64,
     /// The sites to which it has a link, and the time there and back [us].
     pub neighbours: BTreeMap<String, u32>,
+    /// Of the relay itself, so that no other can say anything in its name ([`Announcement::signed_text`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<Signature>,
+}
+
+impl Announcement {
+    /// Returns what a relay says of itself, unsigned.
+    pub fn new(site: &str, number: u64, neighbours: BTreeMap<String, u32>) -> Announcement {
+        Announcement { site: site.to_owned(), number, neighbours, signature: None }
+    }
+
+    /// Returns what the signature is of: all of it, for this run alone.
+    pub fn signed_text(&self, run: &str) -> Vec<u8> {
+        message_pack::encode(&("announcement of an xMML relay", run, &self.site, self.number, &self.neighbours))
+    }
 }
 
 /// What became of an announcement.
@@ -48,7 +68,7 @@ pub struct Topology {
 impl Topology {
     /// A relay without neighbours.
     pub fn new(site: &str) -> Topology {
-        let own = Announcement { site: site.to_owned(), number: 1, neighbours: BTreeMap::new() };
+        let own = Announcement::new(site, 1, BTreeMap::new());
         Topology { me: site.to_owned(), known: BTreeMap::from([(site.to_owned(), own)]), claimed: 0 }
     }
 
@@ -80,6 +100,19 @@ impl Topology {
         self.own().clone()
     }
 
+    /// Whether an announcement of another relay brings nothing: this, or something newer, was heard before.
+    pub fn knows(&self, said: &Announcement) -> bool {
+        let known = self.known.get(&said.site).filter(|known| known.site != self.me);
+        // Two relays of one site may give two things one number: the same of them holds everywhere then, and the other relay hears of it.
+        known.is_some_and(|known| (known.number, &known.neighbours) >= (said.number, &said.neighbours))
+    }
+
+    /// Forgets what other relays have said of themselves, except of these sites.
+    pub fn forget_all_but(&mut self, kept: impl Fn(&str) -> bool) {
+        let me = self.me.clone();
+        self.known.retain(|site, _| *site == me || kept(site));
+    }
+
     /// Another relay has said something of itself.
     ///
     /// # Errors
@@ -88,13 +121,17 @@ impl Topology {
         if said.neighbours.len() > SITES_MAX {
             return Err(format!("{} claims {} neighbours", said.site, said.neighbours.len()));
         }
+        if message_pack::encode(&said.signature).len() > SIGNATURE_MAX {
+            return Err(format!("the signature of {} is too long", said.site));
+        }
         if let Some(problem) =
             std::iter::once(&said.site).chain(said.neighbours.keys()).find_map(|site| site_problem(site))
         {
             return Err(problem);
         }
         if said.site == self.me {
-            if said.number < self.own().number || said == *self.own() {
+            let own = self.own();
+            if said.number < own.number || (said.number, &said.neighbours) == (own.number, &own.neighbours) {
                 return Ok(AnnouncementEffect::Known);
             }
             self.claimed = self.claimed.max(said.number);
@@ -103,12 +140,9 @@ impl Topology {
         if !self.known.contains_key(&said.site) && self.known.len() >= SITES_MAX {
             self.forget_unreachable();
         }
-        match self.known.get(&said.site) {
-            // Two relays of one site may give two things one number: the same of them holds everywhere then, and the other relay hears of it.
-            Some(before) if (before.number, &before.neighbours) >= (said.number, &said.neighbours) => {
-                Ok(AnnouncementEffect::Known)
-            }
-            None if self.known.len() >= SITES_MAX => Err(format!("more than {SITES_MAX} sites")),
+        match self.known.contains_key(&said.site) {
+            true if self.knows(&said) => Ok(AnnouncementEffect::Known),
+            false if self.known.len() >= SITES_MAX => Err(format!("more than {SITES_MAX} sites")),
             _ => {
                 self.known.insert(said.site.clone(), said);
                 Ok(AnnouncementEffect::News)
@@ -176,7 +210,7 @@ mod tests {
 
     fn announcement(site: &str, number: u64, neighbours: &[(&str, u32)]) -> Announcement {
         let neighbours = neighbours.iter().map(|(site, far)| ((*site).to_owned(), *far)).collect();
-        Announcement { site: site.into(), number, neighbours }
+        Announcement::new(site, number, neighbours)
     }
 
     fn topology(own: &[(&str, u32)], others: &[(&str, &[(&str, u32)])]) -> Topology {
@@ -307,9 +341,7 @@ mod tests {
         };
         topology.set_neighbours(neighbours(0));
         for (at, site) in sites.iter().enumerate().skip(1) {
-            topology
-                .on_announcement(Announcement { site: site.clone(), number: 1, neighbours: neighbours(at) })
-                .unwrap();
+            topology.on_announcement(Announcement::new(site, 1, neighbours(at))).unwrap();
         }
         assert_eq!(topology.route(&sites[HOPS_MAX - 1]).unwrap().len(), HOPS_MAX - 1);
         assert_eq!(topology.route(&sites[HOPS_MAX]), None);
@@ -320,7 +352,7 @@ mod tests {
         let mut topology = Topology::new("a");
         assert!(topology.on_announcement(announcement("b/c", 1, &[])).is_err());
         let many = (0..=SITES_MAX).map(|site| (format!("s{site}"), 1)).collect();
-        assert!(topology.on_announcement(Announcement { site: "b".into(), number: 1, neighbours: many }).is_err());
+        assert!(topology.on_announcement(Announcement::new("b", 1, many)).is_err());
         let sites: Vec<String> = (1..SITES_MAX).map(|site| format!("s{site}")).collect();
         topology.set_neighbours(sites.iter().map(|site| (site.clone(), 1)).collect());
         for site in &sites {

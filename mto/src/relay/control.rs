@@ -1,12 +1,13 @@
 //! How a relay is controlled: by requests of its owner, by signals, and by a flag that stops it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use xmml_path::Fingerprint;
+use xmml_wire::error::Error;
 use xmml_wire::wakeup::{EventFd, Interest, Ready};
 
 use super::control_client::ControlClient;
@@ -180,16 +181,23 @@ pub fn lease_of(lease_s: Option<f64>) -> Result<Option<Duration>, String> {
     }
 }
 
-/// Returns the fingerprints of certificates that are to be trusted.
+/// The certificates that are to be trusted: those of relays of any site, and that of the relay of each site.
+pub type Trusted = (Vec<Fingerprint>, BTreeMap<String, Fingerprint>);
+
+/// Returns the certificates that are to be trusted.
 ///
 /// # Errors
 /// Returns what is wrong with the request.
-pub fn fingerprints_of(texts: &[String]) -> Result<Vec<Fingerprint>, String> {
-    if texts.is_empty() {
-        return Err("fingerprints must name the SHA-256 of one certificate at least".to_owned());
+pub fn trusted_of(fingerprints: &[String], relays: &BTreeMap<String, String>) -> Result<Trusted, String> {
+    if fingerprints.is_empty() && relays.is_empty() {
+        return Err("fingerprints or relays must name the SHA-256 of one certificate at least".to_owned());
     }
-    let fingerprints: Result<_, _> = texts.iter().map(|text| text.parse()).collect();
-    fingerprints.map_err(|problem| format!("fingerprints: {problem}"))
+    let of_any: Result<_, _> = fingerprints.iter().map(|text| text.parse()).collect();
+    let of_each: Result<_, _> = relays.iter().map(|(site, text)| Ok((site.clone(), text.parse()?))).collect();
+    Ok((
+        of_any.map_err(|problem: Error| format!("fingerprints: {problem}"))?,
+        of_each.map_err(|problem: Error| format!("relays: {problem}"))?,
+    ))
 }
 
 #[cfg(test)]
@@ -267,8 +275,11 @@ mod tests {
 
     #[test]
     fn an_empty_list_of_fingerprints_is_refused() {
-        assert!(fingerprints_of(&[]).unwrap_err().contains("one certificate at least"));
-        assert!(fingerprints_of(&["xyz".to_owned()]).unwrap_err().starts_with("fingerprints: "));
-        assert_eq!(fingerprints_of(&["ab".repeat(32)]).unwrap().len(), 1);
+        let of_a = |text: &str| BTreeMap::from([("a".to_owned(), text.to_owned())]);
+        assert!(trusted_of(&[], &BTreeMap::new()).unwrap_err().contains("one certificate at least"));
+        assert!(trusted_of(&["xyz".to_owned()], &BTreeMap::new()).unwrap_err().starts_with("fingerprints: "));
+        assert!(trusted_of(&[], &of_a("xyz")).unwrap_err().starts_with("relays: "));
+        let (of_any, of_each) = trusted_of(&["ab".repeat(32)], &of_a(&"cd".repeat(32))).unwrap();
+        assert_eq!((of_any.len(), of_each["a"].to_string()), (1, "cd".repeat(32)));
     }
 }

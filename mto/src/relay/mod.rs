@@ -28,7 +28,7 @@ mod streams;
 #[cfg(test)]
 mod testing;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
@@ -235,8 +235,8 @@ impl Relay {
 
     /// Trusts only relays that show one of these certificates from now on. Links that are up remain; relays that were refused are dialled
     /// immediately. Returns false if the same were trusted already.
-    pub fn trust(&mut self, trusted: &[Fingerprint]) -> bool {
-        self.links.trust(trusted, Instant::now())
+    pub fn trust(&mut self, trusted: &[Fingerprint], relays: BTreeMap<String, Fingerprint>) -> bool {
+        self.links.trust(trusted, relays, Instant::now())
     }
 
     /// Takes links in clear from the relays of these sites only, from now on. Links that are up remain. Returns false if it was so already.
@@ -533,7 +533,10 @@ impl Relay {
                 self.add_run(&run, &relay_key, lease).map(Answer::done)
             }
             Request::RemoveRun { run } => Ok(Answer::done(self.remove_run(&run))),
-            Request::Trust { fingerprints } => Ok(Answer::done(self.trust(&control::fingerprints_of(&fingerprints)?))),
+            Request::Trust { fingerprints, relays } => {
+                let (of_any, of_each) = control::trusted_of(&fingerprints, &relays)?;
+                Ok(Answer::done(self.trust(&of_any, of_each)))
+            }
             Request::TakeClearFrom { sites } => {
                 if let Some(problem) = sites.iter().find_map(|site| site_problem(site)) {
                     return Err(format!("sites: {problem}"));

@@ -1,5 +1,6 @@
 //! What passes between relays is encrypted, and nobody in the middle, with another certificate or with an old one gets between them.
 
+use std::collections::BTreeMap;
 use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, RawFd};
@@ -182,7 +183,7 @@ fn a_certificate_that_is_not_trusted_is_refused_and_mentioned_once() {
 fn whom_a_relay_trusts_can_be_told_it_at_work() {
     let trust = |site: &Site, whom: &[&Site]| {
         let fingerprints = whom.iter().map(|site| site.status().certificate).collect();
-        assert!(ask(&site.control, &Request::Trust { fingerprints }).unwrap().ok);
+        assert!(ask(&site.control, &Request::Trust { fingerprints, relays: BTreeMap::new() }).unwrap().ok);
     };
     let fresh = |name: &str, at: &str, links: &[String]| {
         Site::start_with(name, at, links, &[(RUN, SECRET)], |relay| relay.encrypt(default_of(name, true)))
@@ -210,7 +211,7 @@ fn whom_a_relay_trusts_can_be_told_it_at_work() {
     trust(&a, &[&a, &b]);
     a.await_way_to("b");
     for wrong in [vec![], vec!["00ff".to_owned()]] {
-        let answer = ask(&a.control, &Request::Trust { fingerprints: wrong }).unwrap();
+        let answer = ask(&a.control, &Request::Trust { fingerprints: wrong, relays: BTreeMap::new() }).unwrap();
         assert!(answer.problem.is_some_and(|problem| problem.contains("fingerprints")), "it says what is wrong");
     }
 }

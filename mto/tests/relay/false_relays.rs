@@ -1,5 +1,6 @@
 //! A relay of the run that says what no honest relay says: played by hand, over a path of its own.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::support::flow::Flow;
@@ -7,8 +8,8 @@ use crate::support::{await_that, Site, LIMIT, RUN, SECRET};
 use mto::encryption::Encryption;
 use mto::link_frame::{self, LinkFrame, LinkMessage};
 use mto::relay::PASSING_MAX;
-use mto::routes::HOPS_MAX;
-use xmml_path::{Identity, Lane, Path, Received, Settings, Streams};
+use mto::routes::{Announcement, HOPS_MAX};
+use xmml_path::{Credentials, Identity, Lane, Path, Received, Settings, Streams, Tls};
 use xmml_wire::methods::relay::protocol::RELAY;
 use xmml_wire::methods::TrafficKind;
 use xmml_wire::relay_key::RelayKey;
@@ -22,16 +23,35 @@ impl ByHand {
     }
 
     fn of(name: &str, site: &Site) -> ByHand {
-        let me = Identity::new(RelayKey::of(SECRET).as_bytes(), RUN, name);
+        let link = ByHand::silent(Identity::new(RelayKey::of(SECRET).as_bytes(), RUN, name), site);
+        link.introduced_as(name, site);
+        link
+    }
+
+    /// One that has not said yet whose it is.
+    fn silent(me: Identity, site: &Site) -> ByHand {
         let settings = Settings { streams: Streams::Fixed(1), ..Settings::default() };
         let path = Path::dial(&site.address, &me, RELAY, settings).unwrap();
         path.attend().unwrap();
         assert!(path.wait_open(Some(LIMIT)).unwrap());
-        let link = ByHand(path);
-        link.tell(&LinkMessage::Hello { site: name.into(), life: 7 });
+        ByHand(path)
+    }
+
+    fn introduced_as(&self, name: &str, site: &Site) {
+        self.tell(&LinkMessage::Hello { site: name.into(), life: 7 });
         let is_up = || site.status().links.iter().any(|link| link.site == name && link.state == "up");
         await_that("the link stands", is_up);
-        link
+    }
+
+    /// Waits until the relay has taken in everything that it was told.
+    fn is_heard(&self) {
+        self.tell(&LinkMessage::Ping { number: 77 });
+        await_that("it answers", || match self.0.receive(Lane::Control, Some(LIMIT)).unwrap() {
+            Some(Received::Message(frame)) => {
+                link_frame::read(frame) == Ok(LinkFrame::Message(LinkMessage::Pong { number: 77 }))
+            }
+            other => panic!("no answer: {other:?}"),
+        });
     }
 
     fn tell(&self, told: &LinkMessage) {
@@ -76,6 +96,100 @@ fn relay_of(name: &str, links: &[String], runs: &[(&str, &[u8])]) -> Site {
     Site::start_with(name, "127.0.0.1:0", links, runs, |relay| {
         relay.encrypt(Encryption::self_made(name).unwrap().taking_clear_from(["x", "y"]));
     })
+}
+
+/// Relays a and b, linked, which know whose the certificates of a, b and x are, if that is so; and x, to be played by hand.
+fn relays_of_known_certificates(are_known: bool) -> (Site, Site, Credentials) {
+    let [a, b, x] = ["a", "b", "x"].map(|name| Credentials::make(name, Duration::from_secs(3600)).unwrap());
+    let certificates = [("a", &a), ("b", &b), ("x", &x)].map(|(name, its)| (name.to_owned(), its.fingerprint()));
+    let relay = |name: &str, mine: &Credentials, links: &[String]| {
+        Site::start_with(name, "127.0.0.1:0", links, &[(RUN, SECRET)], |relay| {
+            relay.encrypt(Encryption::with(mine, &[], true).unwrap());
+            if are_known {
+                relay.trust(&[], certificates.clone().into());
+            }
+        })
+    };
+    let b = relay("b", &b, &[]);
+    let a = relay("a", &a, std::slice::from_ref(&b.address));
+    a.await_way_to("b");
+    (a, b, x)
+}
+
+/// The relay x with its own certificate.
+fn known_x(mine: &Credentials) -> Identity {
+    let me = Identity::new(RelayKey::of(SECRET).as_bytes(), RUN, "x");
+    me.encrypted(Tls::proven_inside(mine).unwrap())
+}
+
+/// What x may say to put b out of the reach of a: that b, or a itself, has no link but one to nowhere. Neither can outdo that.
+fn lies(mine: &Credentials) -> Vec<Announcement> {
+    let lies = ["b", "a"].map(|site| Announcement::new(site, u64::MAX, BTreeMap::from([("z".to_owned(), 1)])));
+    let signed = lies.clone().map(|lie| {
+        let signature = mine.sign(&lie.signed_text(RUN)).ok();
+        Announcement { signature, ..lie }
+    });
+    lies.into_iter().chain(signed).collect()
+}
+
+#[test]
+fn what_a_relay_says_in_the_name_of_another_is_not_believed() {
+    let (a, b, mine) = relays_of_known_certificates(true);
+    let flow = Flow::along(&a, &b);
+    let x = ByHand::silent(known_x(&mine), &a);
+    x.introduced_as("x", &a);
+    lies(&mine).into_iter().for_each(|lie| x.tell(&LinkMessage::Neighbours(lie)));
+    x.is_heard();
+    assert!(a.logged().contains("an announcement was not believed"), "{}", a.logged());
+    assert_eq!(
+        (&a.status().runs[RUN].sites[..], &b.status().runs[RUN].sites[..]),
+        (&["a", "b"].map(String::from)[..], &["a", "b"].map(String::from)[..])
+    );
+    flow.counted();
+    let listener = b.listener("somebody");
+    let (from, to) = a.pipe_to("b", "somebody", &*listener);
+    from.send(b"well");
+    assert_eq!(to.receive(4), b"well");
+}
+
+#[test]
+fn where_nobody_knows_whose_the_certificates_are_such_a_lie_puts_a_relay_out_of_reach() {
+    let (a, _b, mine) = relays_of_known_certificates(false);
+    let x = ByHand::silent(known_x(&mine), &a);
+    x.introduced_as("x", &a);
+    x.tell(&LinkMessage::Neighbours(lies(&mine).swap_remove(0)));
+    x.is_heard();
+    assert_eq!(a.status().runs[RUN].sites, ["a"]);
+}
+
+#[test]
+fn who_takes_the_name_of_another_relay_is_not_linked_in_its_place() {
+    let (a, b, mine) = relays_of_known_certificates(true);
+    let flow = Flow::along(&a, &b);
+    let x = ByHand::silent(known_x(&mine), &a);
+    x.tell(&LinkMessage::Hello { site: "b".into(), life: 99 });
+    x.ends();
+    assert!(a.logged().contains("its certificate is not that of the relay of b"), "{}", a.logged());
+    assert_eq!(a.status().runs[RUN].sites, ["a", "b"]);
+    flow.counted();
+}
+
+#[test]
+fn what_a_relay_has_signed_is_believed_from_whoever_passes_it_on() {
+    let (a, _b, mine) = relays_of_known_certificates(true);
+    let x = ByHand::silent(known_x(&mine), &a);
+    x.introduced_as("x", &a);
+    let news = Announcement::new("x", 3, BTreeMap::from([("a".to_owned(), 10)]));
+    let signature = mine.sign(&news.signed_text(RUN)).ok();
+    x.tell(&LinkMessage::Neighbours(Announcement { signature, ..news }));
+    await_that("x is in reach", || {
+        if let Some(Received::Message(frame)) = x.0.receive(Lane::Control, Some(Duration::from_millis(10))).unwrap() {
+            if let Ok(LinkFrame::Message(LinkMessage::Ping { number })) = link_frame::read(frame) {
+                x.tell(&LinkMessage::Pong { number });
+            }
+        }
+        a.status().runs[RUN].sites == ["a", "b", "x"]
+    });
 }
 
 /// A run of which the false relay does not know the secret.

@@ -11,6 +11,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, SignatureScheme};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use webpki::{anchor_from_trusted_cert, EndEntityCert, KeyUsage};
 
@@ -38,6 +39,10 @@ impl Fingerprint {
 
     pub(super) fn bytes(&self) -> [u8; 32] {
         self.0
+    }
+
+    pub(super) fn from_bytes(bytes: [u8; 32]) -> Fingerprint {
+        Fingerprint(bytes)
     }
 }
 
@@ -170,6 +175,38 @@ impl Credentials {
     /// What the other end needs to know of this one.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of(&self.certificate)
+    }
+
+    /// Signs a message. What it begins with should tell what it is meant for: TLS signs with the same key.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the key cannot be used.
+    pub fn sign(&self, message: &[u8]) -> Result<Signature> {
+        let problem = |error: rustls::Error| Error::Usage { problem: format!("this key cannot sign: {error}") };
+        let provider = ring::default_provider();
+        let key = provider.key_provider.load_private_key(self.key.clone_key()).map_err(problem)?;
+        let schemes = provider.signature_verification_algorithms.supported_schemes();
+        let none = || problem(rustls::Error::General("nobody could verify it".to_owned()));
+        let bytes = key.choose_scheme(&schemes).ok_or_else(none)?.sign(message).map_err(problem)?;
+        Ok(Signature { certificate: self.certificate.to_vec(), bytes })
+    }
+}
+
+/// A signature, and the certificate of the key that has made it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signature {
+    certificate: Vec<u8>,
+    bytes: Vec<u8>,
+}
+
+impl Signature {
+    /// The certificate by whose key this message was signed; `None`: it was not.
+    pub fn signer_of(&self, message: &[u8]) -> Option<Fingerprint> {
+        let certificate = CertificateDer::from(&self.certificate[..]);
+        let entity = EndEntityCert::try_from(&certificate).ok()?;
+        let algorithms = ring::default_provider().signature_verification_algorithms.all;
+        let is_signed = algorithms.iter().any(|each| entity.verify_signature(*each, message, &self.bytes).is_ok());
+        is_signed.then(|| Fingerprint::of(&certificate))
     }
 }
 
@@ -360,5 +397,31 @@ impl Tls {
             .map_err(problem)?;
         server.send_tls13_tickets = 0;
         Ok(Tls { client: Arc::new(client), server: Arc::new(server), pinned, fingerprint: mine.fingerprint() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made() -> Credentials {
+        Credentials::make("relay", Duration::from_secs(3600)).unwrap()
+    }
+
+    #[test]
+    fn what_was_signed_names_the_certificate_of_its_key() {
+        let mine = made();
+        let signature = mine.sign(b"said").unwrap();
+        assert_eq!(signature.signer_of(b"said"), Some(mine.fingerprint()));
+        assert_eq!(signature.signer_of(b"unsaid"), None);
+    }
+
+    #[test]
+    fn a_signature_beside_the_certificate_of_another_is_none() {
+        let (mine, theirs) = (made(), made());
+        let signature = mine.sign(b"said").unwrap();
+        let passed_off = Signature { certificate: theirs.certificate.to_vec(), ..signature.clone() };
+        assert_eq!(passed_off.signer_of(b"said"), None);
+        assert_eq!(Signature { certificate: b"nonsense".to_vec(), ..signature }.signer_of(b"said"), None);
     }
 }

@@ -67,7 +67,7 @@ mod zero_copy;
 mod waiting;
 
 pub use congestion::available_congestion_controls;
-pub use credentials::{Credentials, Fingerprint, OutOfTime, Tls};
+pub use credentials::{Credentials, Fingerprint, OutOfTime, Signature, Tls};
 pub use driver::State;
 pub use exchange::{cycle, gather, gather_again, scatter, Cycle};
 pub use forwarding::relay;

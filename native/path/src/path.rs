@@ -1,5 +1,6 @@
 //! One end of a path as programs see it.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex};
@@ -11,6 +12,7 @@ use xmml_wire::handshake;
 use xmml_wire::internet_address::resolve;
 use xmml_wire::lock::lock;
 
+use crate::credentials::Fingerprint;
 use crate::dialling::Dialling;
 use crate::driver::leader_followers::BackgroundDriver;
 use crate::driver::{End, Shared, State};
@@ -135,6 +137,12 @@ impl Path {
     /// Whether its streams are encrypted.
     pub fn is_encrypted(&self) -> bool {
         self.shared.is_encrypted
+    }
+
+    /// The certificates that the other end has shown on the streams that there are now, each once; none on streams that are not encrypted.
+    pub fn shown_certificates(&self) -> BTreeSet<Fingerprint> {
+        let streams = self.shared.carrying();
+        streams.iter().filter_map(|stream| stream.wire.shown_certificate().map(Fingerprint::from_bytes)).collect()
     }
 
     /// Who is at the other end.

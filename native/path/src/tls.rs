@@ -146,6 +146,13 @@ impl RecordLength {
     }
 }
 
+impl TlsState {
+    /// The certificate of the other end, once that has shown it.
+    fn shown_certificate(&self) -> Option<Fingerprint> {
+        self.connection.peer_certificates()?.first().map(|certificate| Fingerprint::of(certificate))
+    }
+}
+
 /// What a connection writes its records to.
 struct Socket<'a>(&'a dyn Wire);
 
@@ -271,13 +278,16 @@ impl Wire for TlsWire {
 
     fn channel(&self) -> io::Result<Option<[u8; 32]>> {
         let state = self.state();
-        let certificates = state.connection.peer_certificates().unwrap_or_default();
-        let Some(theirs) = certificates.first().map(|certificate| Fingerprint::of(certificate)) else {
+        let Some(theirs) = state.shown_certificate() else {
             return Err(io::Error::other("the other end has shown no certificate yet"));
         };
         let (dialler, listener) = if self.dialled { (self.mine, theirs) } else { (theirs, self.mine) };
         let both = [dialler.bytes(), listener.bytes()].concat();
         state.connection.export_keying_material([0; 32], CHANNEL, Some(&both)).map(Some).map_err(io::Error::other)
+    }
+
+    fn shown_certificate(&self) -> Option<[u8; 32]> {
+        self.state().shown_certificate().map(|certificate| certificate.bytes())
     }
 
     fn clear(&self) -> Option<&dyn Clear> {

@@ -10,12 +10,12 @@ import select
 import socket
 import subprocess
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from xmml_native import mto
 
-from xmml_executors.launch.relays.certificates import Certificates, trust_orders
+from xmml_executors.launch.relays.certificates import Certificates, trust_order, trust_orders
 from xmml_executors.open_folder import OpenFolder
 from xmml_executors.outcome import SiteError
 
@@ -100,7 +100,7 @@ class LocalRelay:
             raise SiteError(f"the relay cannot be started: {error.filename or mto.PROGRAM}: {error.strerror}") from None
         status = self._answer()
         self.port, self.certificate = port_of(status), str(status["certificate"])
-        orders: list[dict[str, object]] = [{"command": "trust", "fingerprints": [self.certificate]}]
+        orders = [trust_order({self.name: self.certificate})]
         orders += [{"command": "add-run", "run": run, "relay_key": key} for run, key in self._runs.items()]
         for order in orders:
             answer = self._ask(order)
@@ -140,8 +140,9 @@ class LocalRelay:
             await self.certificates.show(self, self.certificate)
             return True
 
-    async def trust(self, certificates: Sequence[str], clear_from: Sequence[str]) -> None:
-        """Have the relay trust these certificates, and take links in clear from these relays, and no others."""
+    async def trust(self, certificates: Mapping[str, str], clear_from: Sequence[str]) -> None:
+        """Have the relay trust these certificates, by the names of their relays, and take links in clear from these
+        relays, and no others."""
         for order in trust_orders(certificates, clear_from):
             await asyncio.to_thread(self._ask, order)
 

@@ -160,8 +160,9 @@ class RemoteRelay:
             raise ProtocolError(source, "it does not listen at a port", told)
         return begun
 
-    async def trust(self, certificates: Sequence[str], clear_from: Sequence[str]) -> None:
-        """Have the relay trust these certificates, and take links in clear from these relays, and no others."""
+    async def trust(self, certificates: Mapping[str, str], clear_from: Sequence[str]) -> None:
+        """Have the relay trust these certificates, by the names of their relays, and take links in clear from these
+        relays, and no others."""
         self._is_trusting = all([await self._ask(order) for order in trust_orders(certificates, clear_from)])
 
     async def add_run(self, run: str, relay_key: str) -> None:

@@ -9,7 +9,7 @@ mod round_trip;
 mod routing;
 mod table;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -51,6 +51,9 @@ const TIME_OUT: Duration = Duration::from_secs(20);
 /// The round trip of a link of which nothing is known.
 const ROUND_TRIP: Duration = Duration::from_millis(50);
 
+/// Announcements of a run that are kept although they are not believed.
+const DOUBTED_MAX: usize = 16;
+
 /// What links of a run need.
 struct RunLinks {
     /// This relay, as it dials others.
@@ -60,6 +63,17 @@ struct RunLinks {
     token: Token,
     routing: Routing,
     former: FormerRelays,
+    /// The last announcements that were not believed. A relay that was started again may be heard before its new certificate is told.
+    doubted: VecDeque<Announcement>,
+}
+
+impl RunLinks {
+    /// Keeps an announcement until other certificates are told; of each relay the last one.
+    fn doubt(&mut self, announcement: Announcement) {
+        self.doubted.retain(|doubted| doubted.site != announcement.site);
+        self.doubted.truncate(DOUBTED_MAX - 1);
+        self.doubted.push_front(announcement);
+    }
 }
 
 /// All links of a relay, the relays that it dials, and the routes of its runs.
@@ -120,11 +134,28 @@ impl Links {
         self.table.iter().map(|(token, _)| token).collect()
     }
 
-    /// Trusts only relays that show one of these certificates from now on. Links that are up remain; relays that were refused are dialled
+    /// Trusts only relays that show one of these certificates from now on, and knows those of `relays` by their sites: nobody else may
+    /// announce anything of such a site, or be linked as its relay. Links that are up remain; relays that were refused are dialled
     /// immediately. Returns false if the same were trusted already.
-    pub fn trust(&mut self, trusted: &[Fingerprint], now: Instant) -> bool {
+    pub fn trust(&mut self, trusted: &[Fingerprint], relays: BTreeMap<String, Fingerprint>, now: Instant) -> bool {
         self.dials.retry(now);
-        self.encryption.trust(trusted)
+        let before = self.encryption.relays().clone();
+        let is_new = self.encryption.trust(trusted, relays);
+        let after = self.encryption.relays();
+        // A relay that was started again has another certificate, and counts its announcements anew.
+        let is_same =
+            |site: &str| after.is_empty() || (after.contains_key(site) && after.get(site) == before.get(site));
+        for (name, run) in &mut self.runs {
+            run.routing.forget_all_but(is_same);
+            for doubted in std::mem::take(&mut run.doubted) {
+                let (text, signature) = (doubted.signed_text(name), doubted.signature.as_ref());
+                let is_proven = self.encryption.check_signed(&doubted.site, &text, signature).is_ok();
+                if is_proven && run.routing.on_announcement(doubted.clone()) == Ok(AnnouncementEffect::News) {
+                    self.table.send_to_all(name, &LinkMessage::Neighbours(doubted), None);
+                }
+            }
+        }
+        is_new
     }
 
     /// Takes links in clear from the relays of these sites only, from now on. Links that are up remain. Returns false if it was so already.
@@ -149,8 +180,8 @@ impl Links {
         let token = self.poller.watch(listener.fd())?;
         self.listeners.insert(token, run.to_owned());
         let identity = Identity::new(key.as_bytes(), run, &self.site);
-        let (routing, former) = (Routing::new(&self.site), FormerRelays::default());
-        self.runs.insert(run.to_owned(), RunLinks { identity, listener, token, routing, former });
+        let (routing, former, doubted) = (Routing::new(&self.site), FormerRelays::default(), VecDeque::new());
+        self.runs.insert(run.to_owned(), RunLinks { identity, listener, token, routing, former, doubted });
         self.dials.add_run(run, now);
         Ok(())
     }
@@ -288,6 +319,7 @@ impl Links {
         if site == self.site {
             return Err(format!("it is a relay of {site} too; two relays of one site cannot be linked"));
         }
+        self.check_site(token, site)?;
         let run = self.run_of(token);
         let Some(known) = self.runs.get_mut(&run) else { return Ok(Vec::new()) };
         let is_former = |link: &Link| link.run() == run && link.site() == Some(site) && link.life() != life;
@@ -310,6 +342,20 @@ impl Links {
         Ok(former.into_iter().map(close).collect())
     }
 
+    /// Checks that the relay at the other end of a link is that of a site, where it is known whose certificates are whose. Who dials in clear
+    /// shows none: it may be of the sites that do so.
+    fn check_site(&self, token: Token, site: &str) -> Result<(), String> {
+        let Some(link) = self.table.get(token) else { return Ok(()) };
+        let is_known = !self.encryption.relays().is_empty();
+        match link.path().is_encrypted() {
+            true => self.encryption.check_shown(site, &link.path().shown_certificates()),
+            false if is_known && link.dialled().is_none() && !self.encryption.takes_clear_from(site) => {
+                Err(format!("no link in clear is taken from {site}"))
+            }
+            false => Ok(()),
+        }
+    }
+
     /// Accepts the relay at the other end of a link as that of this site: sends it all that is known, and measures the link.
     pub fn welcome(&mut self, token: Token, site: &str, life: u64, now: Instant) {
         let Some(link) = self.table.get_mut(token) else { return };
@@ -323,6 +369,17 @@ impl Links {
     pub fn on_announcement(&mut self, token: Token, announcement: Announcement, now: Instant, log: &mut Log) {
         let run = self.run_of(token);
         let Some(known) = self.runs.get_mut(&run) else { return };
+        if known.routing.topology().knows(&announcement) {
+            return; // mostly, so that its signature is not worth a look
+        }
+        let (text, signature) = (announcement.signed_text(&run), announcement.signature.as_ref());
+        if let Err(problem) = self.encryption.check_signed(&announcement.site, &text, signature) {
+            let from = self.table.get(token).map(Link::name).unwrap_or_default();
+            let facts = [("run", run.as_str()), ("from", from), ("problem", &problem)];
+            log.once(&run, Level::Warning, "an announcement was not believed", &facts);
+            known.doubt(announcement);
+            return;
+        }
         match known.routing.on_announcement(announcement.clone()) {
             Ok(AnnouncementEffect::Known) => {}
             Ok(AnnouncementEffect::News) => {
@@ -358,6 +415,7 @@ impl Links {
             let facts = [("run", run), ("site", &own.site)];
             log.once(run, Level::Warning, "another relay of this site seems to be alive", &facts);
         }
+        let own = self.signed(run, own);
         self.table.send_to_all(run, &LinkMessage::Neighbours(own), None);
     }
 
@@ -372,6 +430,7 @@ impl Links {
         }
         let Some(known) = self.runs.get_mut(run) else { return };
         if let Some(own) = known.routing.set_neighbours(neighbours) {
+            let own = self.signed(run, own);
             self.table.send_to_all(run, &LinkMessage::Neighbours(own), None);
         }
     }
@@ -380,8 +439,18 @@ impl Links {
     fn send_everything(&mut self, token: Token, run: &str) {
         let Some(known) = self.runs.get(run) else { return };
         for announcement in known.routing.topology().all() {
-            self.table.send(token, &LinkMessage::Neighbours(announcement.clone()));
+            let announcement = match announcement.site == self.site {
+                true => self.signed(run, announcement.clone()),
+                false => announcement.clone(),
+            };
+            self.table.send(token, &LinkMessage::Neighbours(announcement));
         }
+    }
+
+    /// Signs what this relay announces of itself.
+    fn signed(&self, run: &str, own: Announcement) -> Announcement {
+        let signature = self.encryption.sign(&own.signed_text(run));
+        Announcement { signature, ..own }
     }
 
     /// Returns the run of a link; empty if there is no such link.
@@ -449,7 +518,7 @@ pub fn random_number() -> io::Result<u64> {
 
 #[cfg(test)]
 pub mod tests {
-    use xmml_path::Lane;
+    use xmml_path::{Credentials, Lane};
 
     use super::*;
     use crate::relay::testing::{memory_log, next_message, paths};
@@ -477,7 +546,7 @@ pub mod tests {
         links.welcome(token, site, life, now);
         links.on_pong(token, 1, now, &mut memory_log());
         let neighbours = BTreeMap::from([("b".to_owned(), 10)]);
-        let said = Announcement { site: site.to_owned(), number: life, neighbours };
+        let said = Announcement::new(site, life, neighbours);
         links.on_announcement(token, said, now, &mut memory_log());
         (token, far)
     }
@@ -530,6 +599,75 @@ pub mod tests {
             _ => false,
         };
         assert!(messages(&mut links, &far).iter().any(is_it));
+    }
+
+    #[test]
+    fn what_a_relay_announces_after_it_was_started_again_is_believed_although_it_counts_anew() {
+        let mut links = links_of_b();
+        let (token, _far) = link(&mut links.table);
+        for number in [50, 1] {
+            let its = Credentials::make("a", Duration::from_secs(3600)).unwrap();
+            links.trust(&[], BTreeMap::from([("a".to_owned(), its.fingerprint())]), Instant::now());
+            let said = Announcement::new("a", number, BTreeMap::from([("b".to_owned(), 10)]));
+            let signature = its.sign(&said.signed_text("canal")).ok();
+            links.on_announcement(token, Announcement { signature, ..said }, Instant::now(), &mut memory_log());
+            let known = links.runs["canal"].routing.topology().all().find(|known| known.site == "a");
+            assert_eq!(known.map(|known| known.number), Some(number));
+        }
+    }
+
+    #[test]
+    fn what_a_relay_has_announced_is_believed_when_its_certificate_is_told() {
+        let mut links = links_of_b();
+        let (token, _far) = link(&mut links.table);
+        let [former, new] = [(); 2].map(|()| Credentials::make("a", Duration::from_secs(3600)).unwrap());
+        links.trust(&[], BTreeMap::from([("a".to_owned(), former.fingerprint())]), Instant::now());
+        let said = Announcement::new("a", 1, BTreeMap::new());
+        let signature = new.sign(&said.signed_text("canal")).ok();
+        links.on_announcement(token, Announcement { signature, ..said }, Instant::now(), &mut memory_log());
+        let knows_a = |links: &Links| links.runs["canal"].routing.topology().all().any(|known| known.site == "a");
+        assert!(!knows_a(&links));
+        links.trust(&[], BTreeMap::from([("a".to_owned(), new.fingerprint())]), Instant::now());
+        assert!(knows_a(&links));
+    }
+
+    #[test]
+    fn few_announcements_are_kept_that_are_not_believed() {
+        let mut links = links_of_b();
+        let (token, _far) = link(&mut links.table);
+        let its = links.encryption().tls.fingerprint();
+        links.trust(&[], BTreeMap::from([("b".to_owned(), its)]), Instant::now());
+        for number in 0..100 {
+            let said = Announcement::new(&format!("s{}", number % 50), number, BTreeMap::new());
+            links.on_announcement(token, said, Instant::now(), &mut memory_log());
+        }
+        assert_eq!(links.runs["canal"].doubted.len(), DOUBTED_MAX);
+    }
+
+    #[test]
+    fn an_announcement_is_of_one_run_alone() {
+        let its = Credentials::make("a", Duration::from_secs(3600)).unwrap();
+        for (run, is_believed) in [("canal", true), ("river", false)] {
+            let mut links = links_of_b();
+            let (token, _far) = link(&mut links.table);
+            links.trust(&[], BTreeMap::from([("a".to_owned(), its.fingerprint())]), Instant::now());
+            let said = Announcement::new("a", 2, BTreeMap::new());
+            let signature = its.sign(&said.signed_text(run)).ok();
+            links.on_announcement(token, Announcement { signature, ..said }, Instant::now(), &mut memory_log());
+            let is_known = links.runs["canal"].routing.topology().all().any(|known| known.site == "a");
+            assert_eq!(is_known, is_believed);
+        }
+    }
+
+    #[test]
+    fn a_link_in_clear_may_be_of_the_sites_that_dial_in_clear_alone() {
+        let mut links = links_of_b();
+        let its = links.encryption().tls.fingerprint();
+        links.trust(&[], BTreeMap::from([("b".to_owned(), its)]), Instant::now());
+        links.take_clear_from(BTreeSet::from(["a".to_owned()]));
+        let (token, _far) = link(&mut links.table);
+        assert!(links.on_hello(token, "c", 1).unwrap_err().contains("no link in clear is taken from c"));
+        assert_eq!(links.on_hello(token, "a", 1), Ok(vec![]));
     }
 
     #[test]

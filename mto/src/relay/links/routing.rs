@@ -51,6 +51,11 @@ impl Routing {
         Ok(effect)
     }
 
+    /// Forgets what other relays have announced, except those of these sites.
+    pub fn forget_all_but(&mut self, kept: impl Fn(&str) -> bool) {
+        self.topology.forget_all_but(kept);
+    }
+
     /// Sets the neighbours of this relay, and how far they are [us]. Returns what to send to all if that is news.
     pub fn set_neighbours(&mut self, neighbours: BTreeMap<String, u32>) -> Option<Announcement> {
         self.topology.set_neighbours(neighbours).then(|| self.topology.own().clone())
@@ -73,7 +78,7 @@ mod tests {
     use super::*;
 
     fn announcement(site: &str, number: u64) -> Announcement {
-        Announcement { site: site.to_owned(), number, neighbours: BTreeMap::new() }
+        Announcement::new(site, number, BTreeMap::new())
     }
 
     #[test]

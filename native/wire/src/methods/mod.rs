@@ -220,6 +220,11 @@ pub trait Stream: Send + Sync {
         Ok(None)
     }
 
+    /// The SHA-256 of the certificate that the other end of an encrypted stream has shown.
+    fn shown_certificate(&self) -> Option<[u8; 32]> {
+        None
+    }
+
     /// Whether its bytes may pass a network, where others could read or change them.
     fn leaves_host(&self) -> bool {
         false

@@ -90,7 +90,7 @@ fn link_seed() -> Vec<u8> {
     let neighbours = BTreeMap::from([("b".to_owned(), 700), ("here".to_owned(), 20_000)]);
     let frames = [
         link_frame::message(&LinkMessage::Hello { site: "a".into(), life: 7 }),
-        link_frame::message(&LinkMessage::Neighbours(Announcement { site: "a".into(), number: 3, neighbours })),
+        link_frame::message(&LinkMessage::Neighbours(Announcement::new("a", 3, neighbours))),
         link_frame::message(&LinkMessage::Open {
             stream: 1,
             route: vec!["b".into(), "c".into()],
