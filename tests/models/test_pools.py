@@ -246,8 +246,110 @@ def test_a_limit_that_stops_a_run_grows(tmp_path: Path) -> None:
     run = run_document(model, folder=tmp_path / "run")
     assert run.lines("r") == ["0 1 2 3 4"] * 4
     assert (
-        "w.fields -> r.fields was too small for this model and grew to twice its limit; run:limit sets it" in run.stderr
+        "w.fields -> r.fields was too small for this model and grew to 5,000,000 bytes; run:limit sets it" in run.stderr
     )
+
+
+def test_a_reader_that_leaves_early_says_what_it_left_behind(tmp_path: Path) -> None:
+    writer = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                for number in range(30):
+                    me.put("fields", number, step=number)
+    """
+    reader = """
+        import time, xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                while me.methods("fields")[0]["chosen"] is None:
+                    time.sleep(0.01)
+                time.sleep(0.5)  # the writer has left by then
+                print([me.take("fields")["step"] for number in range(10)])
+    """
+    model = model_of(
+        tmp_path / "model",
+        {"Writer": writer, "Reader": reader},
+        '<instance id="w" submodel="Writer"/><instance id="r" submodel="Reader"/>',
+        pool("w", "r"),
+    )
+    run = run_document(model, folder=tmp_path / "run")
+    assert run.lines("r") == [str(list(range(10)))]
+    behind = "20 objects that were put for it on w.fields -> r.fields"
+    dropped = "20 of its objects on w.fields -> r.fields were not received"
+    assert behind in run.stderr or dropped in run.stderr
+
+
+def test_inline_code_puts_and_takes(tmp_path: Path) -> None:
+    model = model_of(
+        tmp_path / "model",
+        {"Writer": "me.put()", "Reader": ""},
+        '<instance id="w" submodel="Writer"/><instance id="r" submodel="Reader"/>',
+        pool("w", "r", "step > 1"),
+    )
+    text = model.read_text()
+    for name, part, code in (
+        ("Writer", "Oi", "me.put('fields', t, step=step)"),
+        ("Reader", "Of", "print([each.data for each in me.objects('fields')])"),
+    ):
+        program = f'<implementation language="python" path="{name}.py"/>'
+        inline = f'<implementation><code language="python" part="{part}">{code}</code></implementation>'
+        assert program in text
+        text = text.replace(program, inline)
+    model.write_text(text)
+    assert run_document(model, folder=tmp_path / "run").lines("r") == ["[2.0, 3.0]"]
+
+
+def test_python_values_of_all_types_are_attributes(tmp_path: Path) -> None:
+    writer = """
+        import datetime, numpy as np, xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                values = {
+                    "b": np.bool_(True), "i": np.int32(-3), "u": 2**64 - 1, "r": np.float32(0.5),
+                    "s": "text", "x": bytearray(b"raw"),
+                    "t": np.datetime64("2026-11-27T12:30"), "is_": [1, 2], "rs": np.array([0.5, 1.0]), "nothing": None,
+                }
+                me.put("fields", **values)
+                zone = datetime.timezone(datetime.timedelta(hours=1))
+                me.put("fields", t=datetime.datetime(2026, 11, 27, 13, tzinfo=zone))
+                refused = {"t": "20000-01-01", "x": bytes(70_000), "i": 1.5, "u": 2**64, "s": {}, "z": 1}
+                for name, value in refused.items():
+                    try:
+                        me.put("fields", **{name: value})
+                    except (xmml.Error, TypeError, ValueError) as error:
+                        print(error)
+    """
+    reader = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                first, second = me.objects("fields")
+                print({name: first[name] for name in first if not name.startswith("sys.")})
+                print(second["t"].isoformat(), "b" in second, second.get("nothing"))
+    """
+    model = model_of(
+        tmp_path / "model",
+        {"Writer": writer, "Reader": reader},
+        '<instance id="w" submodel="Writer"/><instance id="r" submodel="Reader"/>',
+        pool("w", "r"),
+    )
+    declared = "b:bool i:int u:uint r:real s:str x:bytes t:time is_:int[] rs:real[] nothing:int"
+    model.write_text(model.read_text().replace(ATTRIBUTES, declared))
+    run = run_document(model, folder=tmp_path / "run")
+    assert run.lines("r") == [
+        "{'b': True, 'i': -3, 'u': 18446744073709551615, 'r': 0.5, 's': 'text', 'x': b'raw', "
+        "'t': datetime.datetime(2026, 11, 27, 12, 30, tzinfo=datetime.timezone.utc), 'is_': [1, 2], 'rs': [0.5, 1.0]}",
+        "2026-11-27T12:00:00+00:00 False None",
+    ]
+    assert run.lines("w") == [
+        "w.fields: t = 20000-01-01 is not allowed: it is time",
+        "x: 70000 bytes, and the attributes of an object may have 65536",
+        "w.fields: i = 1.5 is not allowed: it is int",
+        "u = 18446744073709551616 is larger than any int or uint",
+        "s: an attribute cannot be a dict",
+        "w.fields: there is no attribute 'z'",
+    ]
 
 
 def test_a_writer_that_dies_fails_the_run_and_nobody_waits_for_ever(tmp_path: Path) -> None:

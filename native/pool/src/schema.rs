@@ -273,13 +273,7 @@ impl Schema {
         let known = self.attributes.iter().map(|each| &*each.name).chain(SYSTEM.iter().map(|(name, ..)| *name));
         Err(match closest(name, known) {
             Some(near) => format!("there is no attribute '{name}'; did you mean {near}?"),
-            None => {
-                let written = name.to_ascii_lowercase();
-                match RESERVED.contains(&&*written) {
-                    true => format!("there is no attribute '{name}'; did you mean {written}?"),
-                    false => format!("there is no attribute '{name}' (texts stand between quotes)"),
-                }
-            }
+            None => format!("there is no attribute '{name}'"),
         })
     }
 

@@ -68,6 +68,8 @@ TOLD: dict[str, list[tuple[int, int, str]]] = {
     "E32/wrong": [(22, 106, "did you mean step?")],
     "E33/wrong-capacity": [(22, 75, "run:limit says how many bytes may wait for the reader")],
     "E33/wrong-mixed": [(24, 38, "give the objects an in port of their own")],
+    "E33/wrong-mixed-later": [(24, 37, "give the objects an in port of their own")],
+    "E33/wrong-sent": [(24, 15, "give objects and messages an out port each, or make the attribute optional")],
     "E33/wrong-select": [(22, 59, 'add run:kind="pool", or remove it')],
     "E33/wrong-twice": [(23, 15, 'write one coupling: run:select="(...) or (...)"')],
     "E33/wrong": [(28, 35, "objects are put and taken by submodels only")],

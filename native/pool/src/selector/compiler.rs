@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use xmml_wire::spelling::closest;
 
-use crate::schema::{Place, Schema, Type};
+use crate::schema::{Place, Schema, Type, RESERVED};
 use crate::time::Time;
 use crate::value::Value;
 use crate::Mistake;
@@ -303,7 +303,15 @@ impl<'a> Compiler<'a> {
     }
 
     fn place(&self, name: &str, at: &Range<usize>) -> Result<(Place, &'a Type), Mistake> {
-        self.schema.find(name).map_err(|problem| Mistake::new(at.clone(), problem))
+        self.schema.find(name).map_err(|problem| {
+            let written = name.to_ascii_lowercase();
+            let hint = match () {
+                () if problem.ends_with('?') => String::new(),
+                () if RESERVED.contains(&&*written) => format!("; did you mean {written}?"),
+                () => "; a text stands between quotes".to_owned(),
+            };
+            Mistake::new(at.clone(), problem + &hint)
+        })
     }
 }
 

@@ -163,6 +163,8 @@ fn mistakes_are_named_where_they_stand() {
         ("step =", 6..6, "found the end, expected a value, or the name of an attribute"),
         ("step = 1 step = 2", 9..13, "found 'step', expected 'and', 'or', or the end"),
         ("(step = 1", 9..9, "found the end, expected ')'"),
+        ("param = xyz", 8..11, "there is no attribute 'xyz'; a text stands between quotes"),
+        ("step = 1 OR step = 2", 9..11, "found 'OR', expected 'and', 'or', or the end"),
         ("stpe = 1", 0..4, "there is no attribute 'stpe'; did you mean step?"),
         ("sys.sq = 1", 0..6, "there is no attribute 'sys.sq'; did you mean sys.seq?"),
         ("step = $indx", 7..12, "the reader has no parameter 'indx', and it is neither $index nor $count"),
