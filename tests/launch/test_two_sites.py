@@ -68,6 +68,60 @@ def test_sites_without_python_run_programs_in_other_languages(sites: Sites) -> N
     assert not used.exists(), used.read_text()
 
 
+POOL = """<?xml version="1.0" encoding="UTF-8"?>
+<model id="pool" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml" xmlns:run="urn:xmml:run:1">
+  <definitions>
+    <datatype id="field" run:attributes="step:int! param:enum(t,u)!"/>
+    <submodel id="Writer">
+      <timescale delta="1 s" total="20 s"/>
+      <ports><out id="fields" datatype="field"/></ports>
+      <implementation language="python" path="writer.py"/>
+    </submodel>
+    <submodel id="Reader">
+      <timescale delta="1 s" total="20 s"/>
+      <ports><in id="fields" datatype="field"/></ports>
+      <implementation language="python" path="reader.py"/>
+    </submodel>
+  </definitions>
+  <topology>
+    <instance id="w" submodel="Writer"/>
+    <instance id="far" submodel="Reader"/>
+    <instance id="near" submodel="Reader"/>
+    <coupling from="w.fields" to="far.fields" run:kind="pool" run:select="step % 5 = 1 and param = 'u'"/>
+    <coupling from="w.fields" to="near.fields" run:kind="pool" run:select="step &lt; 2"/>
+  </topology>
+</model>
+"""
+POOL_WRITER = """import numpy as np, xmml
+with xmml.Instance() as me:
+    while me.reuse():
+        for t in me.steps():
+            for param in "tu":
+                me.put("fields", np.full(50_000, t), step=int(t), param=param)
+"""
+POOL_READER = """import xmml
+with xmml.Instance() as me:
+    while me.reuse():
+        for field in me.objects("fields"):
+            assert (field.data == field["step"]).all()
+            print(me.methods("fields")[0]["chosen"], field["step"], field["param"])
+"""
+
+
+def test_objects_of_a_pool_go_through_relays_to_those_who_choose_them(sites: Sites) -> None:
+    folder = sites.folder / "pool"
+    folder.mkdir()
+    for name, text in (("model.xmml", POOL), ("writer.py", POOL_WRITER), ("reader.py", POOL_READER)):
+        (folder / name).write_text(text)
+    sites.method = "relay"
+    places = {"w": "alpha", "far": "beta", "near": "alpha"}
+    sites.do("xmml-run", *sites.options(folder / "model.xmml", places)).check(0)
+    far = (sites.run_folder / "instances/far/stdout").read_text().splitlines()
+    near = (sites.run_folder / "instances/near/stdout").read_text().splitlines()
+    assert far == [f"relay {step} u" for step in (1, 6, 11, 16)]
+    assert [line.split()[1:] for line in near] == [[step, param] for step in "01" for param in "tu"]
+
+
 def test_a_plan_over_sites_is_carried_out_without_model_and_file_of_sites(sites: Sites) -> None:
     model = sites.write_model()
     plan = sites.folder / "plan.json"
