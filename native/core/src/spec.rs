@@ -141,6 +141,7 @@ impl InstanceSpec {
             decomposition: Decomposition::default(),
             shape: Vec::new(),
             open: false,
+            attributes: None,
         });
         Ok(())
     }
@@ -239,6 +240,9 @@ pub struct PortSpec {
     /// It is not coupled in the model: of an in port handles can be made, by an out port handles can be opened.
     #[serde(default)]
     pub open: bool,
+    /// Of an instance without a run: it puts or takes objects there, whose attributes are declared so. In a run the conduits say it.
+    #[serde(default)]
+    pub attributes: Option<String>,
 }
 
 /// Conduits that were made by opening handles have numbers from here on; those of the model have smaller ones.
@@ -353,7 +357,7 @@ pub struct PartsSpec {
 }
 
 /// Which objects of a pool a reader chooses.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolSpec {
     /// The attributes of the objects: declarations as in the model.
     pub attributes: String,

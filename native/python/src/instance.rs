@@ -144,7 +144,7 @@ impl Instance {
     fn new(
         py: Python<'_>,
         spec: Option<&Bound<'_, PyAny>>,
-        inputs: Option<BTreeMap<String, Vec<Py<Message>>>>,
+        inputs: Option<BTreeMap<String, Bound<'_, PyList>>>,
         hosted_as: Option<String>,
         team: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Instance> {
@@ -162,8 +162,23 @@ impl Instance {
                 let spec: InstanceSpec = depythonize(spec)?;
                 let pool = BufferPool::new();
                 let mut queues = BTreeMap::new();
-                for (port, messages) in inputs.unwrap_or_default() {
-                    let messages = messages.iter().map(|m| m.borrow(py).to_core(py, &pool)).collect::<PyResult<_>>()?;
+                for (port, items) in inputs.unwrap_or_default() {
+                    let declared = spec.ports.iter().find(|declared| declared.name == port);
+                    let messages = match declared.and_then(|declared| declared.attributes.as_deref()) {
+                        None => {
+                            let messages = items.extract::<Vec<Py<Message>>>()?;
+                            messages.iter().map(|m| m.borrow(py).to_core(py, &pool)).collect::<PyResult<_>>()?
+                        }
+                        Some(attributes) => {
+                            let objects = items.extract::<Vec<Py<Object>>>()?;
+                            let objects = objects.iter().map(|object| object.borrow(py).to_core(py, &pool));
+                            let objects = objects.collect::<PyResult<Vec<_>>>()?;
+                            core::as_messages(attributes, objects).map_err(|problem| {
+                                let problem = format!("inputs of {port}: {problem}");
+                                errors::raise(py, Error::Usage { problem })
+                            })?
+                        }
+                    };
                     queues.insert(port, messages);
                 }
                 core::Instance::alone(spec, queues)
@@ -438,12 +453,7 @@ impl Instance {
         data: Option<&Bound<'_, PyAny>>,
         attributes: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<u64> {
-        let mut set = Vec::new();
-        for (name, value) in attributes.into_iter().flatten().filter(|(_, value)| !value.is_none()) {
-            let name = name.extract::<String>()?;
-            let value = pool::to_value(&name, &value)?;
-            set.push((name, value));
-        }
+        let set = pool::attributes_of(attributes)?;
         let content = data.map_or(Ok((Data::Nothing, Vec::new())), |value| lend_data(value, &self.pool))?;
         self.handing_over(py, data, content, |core, data| {
             let set: Vec<_> = set.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
@@ -668,6 +678,11 @@ impl Instance {
             let messages: Vec<_> =
                 messages.into_iter().map(|m| Bound::new(py, Message::from(m))).collect::<PyResult<_>>()?;
             outputs.set_item(PyString::new(py, &port), PyList::new(py, messages)?)?;
+        }
+        for (port, objects) in self.core.put_so_far() {
+            let objects: Vec<_> =
+                objects.into_iter().map(|object| Bound::new(py, Object::from(object))).collect::<PyResult<_>>()?;
+            outputs.set_item(PyString::new(py, &port), PyList::new(py, objects)?)?;
         }
         Ok(outputs)
     }

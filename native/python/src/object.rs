@@ -5,10 +5,13 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use xmml_core::instance as core;
 use xmml_pool::object::Attributes;
+use xmml_pool::value::Value;
+use xmml_wire::buffer::BufferPool;
+use xmml_wire::data::Data;
 use xmml_wire::message::Message as CoreMessage;
 
 use crate::message::Message;
-use crate::pool::to_python;
+use crate::pool::{attributes_of, to_python};
 
 /// An object of a pool, as a reader takes it: a payload with typed attributes.
 ///
@@ -18,17 +21,46 @@ use crate::pool::to_python;
 #[pyclass(module = "xmml_native._native")]
 pub struct Object {
     content: Message,
-    attributes: Attributes,
+    attributes: Known,
+}
+
+/// What is known of an object.
+enum Known {
+    Taken(Attributes),
+    /// As a program gives it to an instance without a run.
+    Given(Vec<(String, Value)>),
+}
+
+impl Known {
+    fn get(&self, name: &str) -> Result<Option<Value>, String> {
+        match self {
+            Known::Taken(attributes) => attributes.get(name),
+            Known::Given(set) => Ok(set.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())),
+        }
+    }
+
+    fn iter(&self) -> Box<dyn Iterator<Item = (&str, Value)> + '_> {
+        match self {
+            Known::Taken(attributes) => Box::new(attributes.iter()),
+            Known::Given(set) => Box::new(set.iter().map(|(name, value)| (name.as_str(), value.clone()))),
+        }
+    }
 }
 
 impl From<core::Object> for Object {
     fn from(object: core::Object) -> Object {
         let message = CoreMessage { data: object.data, ..CoreMessage::default() };
-        Object { content: Message::from(message), attributes: object.attributes }
+        Object { content: Message::from(message), attributes: Known::Taken(object.attributes) }
     }
 }
 
 impl Object {
+    /// The payload and the attributes, to be given to an instance without a run.
+    pub fn to_core(&self, py: Python<'_>, pool: &BufferPool) -> PyResult<(Data, Vec<(String, Value)>)> {
+        let own = self.attributes.iter().filter(|(name, _)| !name.starts_with("sys."));
+        Ok((self.content.to_data(py, pool)?, own.map(|(name, value)| (name.to_owned(), value)).collect()))
+    }
+
     fn found<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
         let value = self.attributes.get(name).map_err(PyKeyError::new_err)?;
         value.map(|value| to_python(py, &value)).transpose()
@@ -37,6 +69,14 @@ impl Object {
 
 #[pymethods]
 impl Object {
+    /// An object for the in port of an instance without a run (`Instance.alone`).
+    #[new]
+    #[pyo3(signature = (data = None, /, **attributes))]
+    fn new(py: Python<'_>, data: Option<Py<PyAny>>, attributes: Option<&Bound<'_, PyDict>>) -> PyResult<Object> {
+        let content = Message::of_value(data.unwrap_or_else(|| py.None()), 0.0);
+        Ok(Object { content, attributes: Known::Given(attributes_of(attributes)?) })
+    }
+
     /// The payload: None, bool, int, float, complex, str, bytes, a numpy array, or lists and dicts of these.
     #[getter]
     fn data<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

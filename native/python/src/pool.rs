@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyFloat, PyInt, PyString};
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyString};
 use pyo3::IntoPyObjectExt;
 use xmml_pool::object::{Described, System};
 use xmml_pool::packing::MOST_BYTES;
@@ -138,6 +138,17 @@ pub fn to_python<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyA
         Value::Reals(values) => values.into_bound_py_any(py)?,
         Value::Bytes(value) => PyBytes::new(py, value).into_any(),
     })
+}
+
+/// Attributes as they are given by name; one that is None is left out.
+pub fn attributes_of(given: Option<&Bound<'_, PyDict>>) -> PyResult<Vec<(String, Value)>> {
+    let mut set = Vec::new();
+    for (name, value) in given.into_iter().flatten().filter(|(_, value)| !value.is_none()) {
+        let name = name.extract::<String>()?;
+        let value = to_value(&name, &value)?;
+        set.push((name, value));
+    }
+    Ok(set)
 }
 
 /// More than all attributes of an object may have is not copied.

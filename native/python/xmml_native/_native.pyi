@@ -102,6 +102,8 @@ class Object:
     `sys.size`, `sys.type`, `sys.shape` and others.
     """
 
+    def __new__(cls, data: Any = None, /, **attributes: Any) -> Self:
+        """Return an object for the in port of an instance without a run (`Instance.alone`)."""
     @property
     def data(self) -> Any:
         """The payload: None, bool, int, float, complex, str, bytes, a numpy array, or lists and dicts of these."""

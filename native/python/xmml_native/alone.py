@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 
-from xmml_native._native import Message
+from xmml_native._native import Message, Object
 from xmml_native.errors import Error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
     from typing import Any
 
 _OPERATORS = {"finit": "in", "Oi": "out", "S": "in", "B": "in", "Of": "out"}
@@ -17,9 +17,16 @@ _ALIASES = {"f_init": "finit", "O_i": "Oi", "O_f": "Of"}
 
 
 def spec_from_ports(
-    name: str, ports: Mapping[str, str], *, delta: float | None, steps: int | None, params: Mapping[str, Any]
+    name: str,
+    ports: Mapping[str, str],
+    *,
+    pools: Collection[str],
+    delta: float | None,
+    steps: int | None,
+    params: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return the specification of a program with ``ports``: by name the operator; "in" and "out" for a mapper."""
+    """Return the specification of a program with ``ports``: by name the operator; "in" and "out" for a mapper, and for
+    ``pools``."""
     declared = []
     for port, place in ports.items():
         operator = _ALIASES.get(place, place)
@@ -29,8 +36,9 @@ def spec_from_ports(
                 f'port "{port}": "{place}" is no operator; use {", ".join(_OPERATORS)}, or in and out for a mapper'
             )
         declared.append(_port(port, direction, operator if operator in _OPERATORS else None))
-    is_mapper = bool(declared) and all(port["operator"] is None for port in declared)
-    if not is_mapper and any(port["operator"] is None for port in declared):
+    operators = [port["operator"] for port in declared if port["name"] not in pools]
+    is_mapper = bool(operators) and not any(operators)
+    if not is_mapper and None in operators:
         raise Error('either every port has an operator (a submodel) or every port is "in" or "out" (a mapper)')
     kind = ("terminal" if len(declared) == 1 else "mapper") if is_mapper else "submodel"
     return _spec(name, kind, declared, 1.0 if delta is None else delta, 1 if steps is None else steps, params)
@@ -67,6 +75,10 @@ def spec_from_model(
     spec["scales"] = [scale.in_base_units() for scale in instance.scales]
     if steps is None and instance.total_s is not None:
         spec["total_s"] = instance.total_s
+    for pool in model.pools:
+        for end in (pool.sender, pool.receiver):
+            if end.instance == base:
+                _find(spec, end.port)["attributes"] = pool.attributes
     if count == 1:
         for coupling in model.couplings:
             for here, there in ((coupling.sender, coupling.receiver), (coupling.receiver, coupling.sender)):
@@ -114,8 +126,17 @@ def _find(spec: Mapping[str, Any], name: str) -> dict[str, Any]:
     raise Error(f'{spec["name"]} has no port "{name}"; its ports are {known}')
 
 
-def adjust(spec: dict[str, Any], *, copies: Mapping[str, int], until: bool | None, check_order: bool) -> None:
+def adjust(
+    spec: dict[str, Any],
+    *,
+    copies: Mapping[str, int],
+    attributes: Mapping[str, str],
+    until: bool | None,
+    check_order: bool,
+) -> None:
     """Put what the caller of ``Instance.alone`` says over what the model says."""
+    for port, declared in attributes.items():
+        _find(spec, port)["attributes"] = declared
     for port, count in copies.items():
         _find(spec, port)["copies"] = count
     if until is not None:
@@ -123,9 +144,9 @@ def adjust(spec: dict[str, Any], *, copies: Mapping[str, int], until: bool | Non
     spec["check_order"] = spec["check_order"] and check_order
 
 
-def queues(spec: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, list[Message]]:
-    """Return the messages for each in port; data without a time stamp is stamped by its place in the list."""
-    queued = {}
+def queues(spec: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, list[Message] | list[Object]]:
+    """Return the messages, or objects, for each in port; a message without a time stamp has that of its place."""
+    queued: dict[str, list[Message] | list[Object]] = {}
     for key, items in inputs.items():
         port = _find(spec, key.partition("[")[0])
         if port["direction"] != "in":
@@ -136,6 +157,9 @@ def queues(spec: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, list
             raise Error(f"inputs[{key!r}] must be a list with one item per message, not {type(items).__name__}")
         interval = spec["total_s"] if port["operator"] == "finit" else spec["delta_s"]
         items = list(items)
+        if port.get("attributes") is not None:
+            queued[key] = [item if isinstance(item, Object) else Object(item) for item in items]
+            continue
         last = len(items) - 1
         queued[key] = [
             _message(item, index * interval, None if index == last else (index + 1) * interval)

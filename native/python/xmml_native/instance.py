@@ -61,6 +61,7 @@ class Instance(_native.Instance):
         steps: int | None = None,
         until: bool | None = None,
         copies: Mapping[str, int] | None = None,
+        attributes: Mapping[str, str] | None = None,
         check_order: bool = True,
     ) -> Self:
         """An instance without a run: it receives ``inputs`` and records what it sends in ``outputs``.
@@ -68,8 +69,8 @@ class Instance(_native.Instance):
         Args:
             model: the model that declares the instance; or give ``ports``.
             name: its name in the model, for a copy ``"c[3]"``; needed only if the model has several instances.
-            ports: each port's operator (``"finit"``, ``"Oi"``, ``"S"``, ``"B"``, ``"Of"``); for a mapper ``"in"`` or
-                ``"out"``.
+            ports: each port's operator (``"finit"``, ``"Oi"``, ``"S"``, ``"B"``, ``"Of"``); for a mapper, and for
+                pools, ``"in"`` or ``"out"``.
             inputs: what each in port (``"port"``, or ``"port[3]"`` for one copy) receives: a list of data, of
                 ``Message``, or of names of ``.npy`` files, each one message; or the name of one such file. Ports
                 without are not coupled.
@@ -78,6 +79,8 @@ class Instance(_native.Instance):
             steps: iterations per run; 1 without a model.
             until: whether the program decides when to stop.
             copies: for ports that address the copies of a multiplied instance, how many there are.
+            attributes: for ports whose couplings are pools, the attributes of their objects, as ``run:attributes``
+                declares them; inputs of such ports are ``Object(data, step=3)``, and ``outputs`` has objects.
             check_order: whether calls out of the order of operators are errors.
         """
         from xmml_native import alone
@@ -85,8 +88,10 @@ class Instance(_native.Instance):
         if model is not None:
             spec = alone.spec_from_model(model, name, delta=delta, steps=steps, params=params or {})
         else:
-            spec = alone.spec_from_ports(name or "alone", ports or {}, delta=delta, steps=steps, params=params or {})
-        alone.adjust(spec, copies=copies or {}, until=until, check_order=check_order)
+            spec = alone.spec_from_ports(
+                name or "alone", ports or {}, pools=attributes or {}, delta=delta, steps=steps, params=params or {}
+            )
+        alone.adjust(spec, copies=copies or {}, attributes=attributes or {}, until=until, check_order=check_order)
         me = cls.__new__(cls, spec, alone.queues(spec, inputs or {}))
         me._is_alone = True
         return me

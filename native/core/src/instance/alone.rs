@@ -9,7 +9,7 @@ use xmml_wire::lock::lock;
 use xmml_wire::message::Message;
 
 use crate::runtime::state::State;
-use crate::spec::{ConduitSpec, Direction, InstanceSpec};
+use crate::spec::{ConduitSpec, Direction, InstanceSpec, PoolSpec};
 
 /// See the module.
 pub struct Alone {
@@ -32,16 +32,18 @@ impl Alone {
             for copy in copies {
                 let key = copy.map_or_else(|| port.name.clone(), |copy| format!("{}[{copy}]", port.name));
                 let id = conduits.len() as u32 + 1;
+                let pool =
+                    port.attributes.clone().map(|attributes| Box::new(PoolSpec { attributes, ..PoolSpec::default() }));
                 match port.direction {
                     Direction::Out => {
                         let conduit = ConduitSpec::new(id, (&spec.name, &port.name), ("outputs", &key));
-                        conduits.push(ConduitSpec { receiver_copy: copy, ..conduit }.into());
+                        conduits.push(ConduitSpec { receiver_copy: copy, pool, ..conduit }.into());
                         keys.push(key);
                     }
                     Direction::In => {
                         if let Some(list) = inputs.remove(&key) {
                             let conduit = ConduitSpec::new(id, ("inputs", &key), (&spec.name, &port.name));
-                            conduits.push(ConduitSpec { sender_copy: copy, ..conduit }.into());
+                            conduits.push(ConduitSpec { sender_copy: copy, pool, ..conduit }.into());
                             lists.push(list);
                         }
                     }

@@ -47,7 +47,7 @@ use self::clock::Clock;
 use self::loans::Loans;
 pub use self::names::PortNames;
 use self::objects::Pools;
-pub use self::objects::{Object, Taken};
+pub use self::objects::{as_messages, Object, Taken};
 use self::ports::{Initial, Ports};
 pub use self::stamps::{NextStamp, Stamps};
 
@@ -214,11 +214,16 @@ impl Instance {
         }
     }
 
-    /// What an instance made by [`Instance::alone`] has sent, by port (`port[3]` for a copy); empty for a joined one.
+    /// What an instance made by [`Instance::alone`] has sent, by port (`port[3]` for a copy), but for objects
+    /// ([`Instance::put_so_far`]); empty for a joined one.
     pub fn outputs(&self) -> BTreeMap<String, Vec<Message>> {
         match &self.backend {
             Backend::Run { .. } => BTreeMap::new(),
-            Backend::Alone(alone) => alone.outputs(),
+            Backend::Alone(alone) => {
+                let mut outputs = alone.outputs();
+                outputs.retain(|port, _| !self.leads_to_pools(port));
+                outputs
+            }
         }
     }
 

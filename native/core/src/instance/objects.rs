@@ -6,7 +6,7 @@
 //!
 //! Ports of pools have no place in the order of operators.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -67,6 +67,23 @@ impl Object {
 
 fn row<T: Element>(values: &[T]) -> std::result::Result<Array, String> {
     Array::from_slice(&[values.len() as u64], values).map_err(|error| error.to_string())
+}
+
+/// Messages that bring objects of an instance without a run to an in port, whose attributes are declared so.
+///
+/// # Errors
+/// What is wrong with the declarations or with an attribute.
+pub fn as_messages(
+    attributes: &str,
+    objects: impl IntoIterator<Item = (Data, Vec<(String, Value)>)>,
+) -> std::result::Result<Vec<Message>, String> {
+    let schema = Schema::parse(attributes).map_err(|mistake| mistake.to_string())?;
+    let pack = |(seq, (data, set)): (u64, (Data, Vec<(String, Value)>))| {
+        let own = schema.complete(set.iter().map(|(name, value)| (name.as_str(), value.clone())))?;
+        let packed = Packed { seq, node: Place::here().host.into(), own }.write(&schema)?;
+        Ok(Message { data: Data::List(vec![Data::Bytes(packed.into()), data]), ..Message::default() })
+    };
+    (0..).zip(objects).map(pack).collect()
 }
 
 /// Attributes of an object, or what is wrong with them.
@@ -287,7 +304,7 @@ impl Instance {
     /// The error for a call that objects need, on a port that carries messages.
     fn carries_messages(&self, port: &Port, done: &str) -> Error {
         let why = match &self.backend {
-            Backend::Alone(_) => "an instance without a run has no pools",
+            Backend::Alone(_) => "an instance without a run has a pool there only if its attributes are given",
             Backend::Run { .. } => "it carries messages: let every coupling of it be a pool (run:kind=\"pool\")",
         };
         self.refused(port, &format!("objects cannot be {done} here; {why}"))
@@ -345,6 +362,25 @@ impl Instance {
             taken += u64::from(self.transmit_encoded(&port.name, end, &message, Some(&mut once))?);
         }
         Ok(taken)
+    }
+
+    /// What an instance made by [`Instance::alone`] has put, by port; empty for a joined one.
+    pub fn put_so_far(&self) -> BTreeMap<String, Vec<Object>> {
+        let Backend::Alone(alone) = &self.backend else { return BTreeMap::new() };
+        let mut outputs = alone.outputs();
+        let ports = self.spec.ports.iter().enumerate();
+        let written = ports.filter_map(|(number, port)| Some((&port.name, self.pools.written.get(&number)?)));
+        written
+            .map(|(name, written)| {
+                let objects = outputs.remove(name).unwrap_or_default().into_iter();
+                (name.clone(), objects.filter_map(|message| written.object_of(message)).collect())
+            })
+            .collect()
+    }
+
+    /// Whether objects are put on an out port.
+    pub(super) fn leads_to_pools(&self, port: &str) -> bool {
+        self.ports.get(port).is_ok_and(|port| self.pools.written_by(port).is_some())
     }
 
     /// Takes the next object from any writer of an in port that comes from pools. Without a time-out it waits until one comes or all writers
@@ -450,6 +486,18 @@ impl Instance {
         };
         let system = with_payload(system, &data);
         Ok(Object { attributes: Attributes { schema: writer.schema.clone(), own: packed.own, system }, data })
+    }
+}
+
+impl Written {
+    /// What was put here as it is sent.
+    fn object_of(&self, message: Message) -> Option<Object> {
+        let Data::List(parts) = message.data else { return None };
+        let [Data::Bytes(packed), data] = <[Data; 2]>::try_from(parts).ok()? else { return None };
+        let packed = Packed::read(&packed, &self.schema).ok()?;
+        let (t, dt_next) = (message.timestamp, message.next_timestamp);
+        let system = with_payload(System { t, dt_next, seq: packed.seq, ..self.system.clone() }, &data);
+        Some(Object { attributes: Attributes { schema: self.schema.clone(), own: packed.own, system }, data })
     }
 }
 

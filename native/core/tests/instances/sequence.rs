@@ -45,6 +45,7 @@ fn spec(kind: Kind, steps: u64, until: bool, ports: &[PortOf]) -> InstanceSpec {
                 decomposition: Default::default(),
                 shape: vec![],
                 open: false,
+                attributes: None,
             })
             .collect(),
         conduits,
