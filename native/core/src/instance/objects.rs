@@ -358,8 +358,10 @@ impl Instance {
             message = self.for_all(&ends, message, false)?;
         }
         let (mut once, mut taken) = (None, 0);
+        let is_one_of_many = ends.len() > 1;
         for end in ends {
-            taken += u64::from(self.transmit_encoded(&port.name, end, &message, Some(&mut once))?);
+            let once = is_one_of_many.then_some(&mut once);
+            taken += u64::from(self.transmit_encoded(&port.name, end, &message, once)?);
         }
         Ok(taken)
     }
