@@ -358,8 +358,8 @@ class Coordination:
         """Say which objects a reader left behind of writers that had left before."""
         orders: list[Order] = []
         for each in conduits:
-            conduit = self.plan.by_conduit[each["conduit"]]
-            if conduit.pool is None:
+            conduit = self.plan.by_conduit.get(each["conduit"])
+            if conduit is None or conduit.pool is None:
                 continue
             if conduit.sender == record.name:
                 self._put[conduit.id] = each["sent"] - each["dropped"]

@@ -249,16 +249,18 @@ def test_a_cancelled_job_leaves_logs_and_says_so(home: Home) -> None:
     home.ring(ON_BOTH, pause=5.0)
     job = home.submit(TWO_NODES, "xmml-run ring/model.xmml -o run")
     home.wait_until_joined(3)
+    wait_until(lambda: numbers_of(home) == ALL_RANKS, home.said, RUN_LIMIT_S)
     home.type(f"scancel {job}")
     wait_until(lambda: "the run was interrupted" in home.said(), home.said, RUN_LIMIT_S)
     assert re.search(rf"interrupted: stopping the instances \(job {job}, or this process, was told to end", home.said())
-    assert {name: len(facts) for name, facts in facts_of(home.run_folder).items()} == {"a": 1, "b": 1, "ranks": 2}
+    assert numbers_of(home) == ALL_RANKS
 
 
 @pytest.mark.parametrize(("signal", "status"), [("INT", 130), ("KILL", 137)])
 def test_nothing_runs_on_any_node_when_a_run_ends_before_its_job(home: Home, signal: str, status: int) -> None:
     home.ring(ON_BOTH, pause=5.0)
-    wait = "until [ $(grep -c joined run/events.jsonl) = 3 ]; do sleep 0.2; done 2>/dev/null"
+    joined, said = "$(grep -c joined run/events.jsonl)", "$(cat run/instances/*/stdout | grep -c '^{')"
+    wait = f"until [ {joined} = 3 ] && [ {said} = 4 ]; do sleep 0.2; done 2>/dev/null"
     line = f"{LEASED} ring/model.xmml -o run & {wait}; kill -{signal} $!; wait $!; echo exit status $?"
     home.write("job.sh", f"{line} > ending; mv ending ended\n")
     job = home.type(f"salloc --no-shell {TWO_NODES} 2>&1 | grep -o '[0-9]*' | head -1", check=True).stdout.strip()
@@ -270,7 +272,7 @@ def test_nothing_runs_on_any_node_when_a_run_ends_before_its_job(home: Home, sig
         wait_until(lambda: not steps_of(home, job), lambda: steps_of(home, job))
     finally:
         home.type(f"scancel {job}")
-    assert {name: len(facts) for name, facts in facts_of(home.run_folder).items()} == {"a": 1, "b": 1, "ranks": 2}
+    assert numbers_of(home) == ALL_RANKS
 
 
 def test_a_run_in_an_allocation_is_not_resumed_outside_of_it(home: Home) -> None:
@@ -281,6 +283,15 @@ def test_a_run_in_an_allocation_is_not_resumed_outside_of_it(home: Home) -> None
     told = home.type("xmml-run --resume run")
     assert told.returncode == 2, told.stderr
     assert re.search(r"run ran on the nodes of job \d+, and only in that job it can be resumed", told.stderr)
+
+
+#: How many ranks each instance has on two nodes.
+ALL_RANKS = {"a": 1, "b": 1, "ranks": 2}
+
+
+def numbers_of(home: Home) -> dict[str, int]:
+    """Return how many ranks of each instance have said where they are."""
+    return {name: len(facts) for name, facts in facts_of(home.run_folder).items()}
 
 
 def steps_of(home: Home, job: str) -> str:
