@@ -20,7 +20,7 @@ def spec_from_ports(
     name: str,
     ports: Mapping[str, str],
     *,
-    pools: Collection[str],
+    pools: Collection[str] = (),
     delta: float | None,
     steps: int | None,
     params: Mapping[str, Any],
