@@ -80,10 +80,33 @@ pub fn as_messages(
     let schema = Schema::parse(attributes).map_err(|mistake| mistake.to_string())?;
     let pack = |(seq, (data, set)): (u64, (Data, Vec<(String, Value)>))| {
         let own = schema.complete(set.iter().map(|(name, value)| (name.as_str(), value.clone())))?;
-        let packed = Packed { seq, node: Place::here().host.into(), own }.write(&schema)?;
-        Ok(Message { data: Data::List(vec![Data::Bytes(packed.into()), data]), ..Message::default() })
+        let data = on_the_way(&schema, Packed { seq, node: Place::here().host.into(), own }, data)?;
+        Ok(Message { data, ..Message::default() })
     };
     (0..).zip(objects).map(pack).collect()
+}
+
+/// An object as it travels: a list of its packed attributes and its payload.
+fn on_the_way(schema: &Schema, packed: Packed, payload: Data) -> std::result::Result<Data, String> {
+    Ok(Data::List(vec![Data::Bytes(packed.write(schema)?.into()), payload]))
+}
+
+impl Object {
+    /// What came in as [`on_the_way`] has made it; `system` says of the writer what does not travel.
+    ///
+    /// # Errors
+    /// It is none such; the text says why.
+    fn of_message(schema: &Arc<Schema>, message: Message, system: System) -> std::result::Result<Object, String> {
+        let parts = match message.data {
+            Data::List(parts) => <[Data; 2]>::try_from(parts).ok(),
+            _ => None,
+        };
+        let Some([Data::Bytes(packed), data]) = parts else { return Err("it sent what is no object".into()) };
+        let Packed { seq, node, own } = Packed::read(&packed, schema)?;
+        let (t, dt_next) = (message.timestamp, message.next_timestamp);
+        let system = with_payload(System { t, dt_next, seq, node: node.into(), ..system }, &data);
+        Ok(Object { attributes: Attributes { schema: schema.clone(), own, system }, data })
+    }
 }
 
 /// Attributes of an object, or what is wrong with them.
@@ -351,8 +374,8 @@ impl Instance {
             return Ok(0);
         }
         let packed = Packed { seq, node: (&*system.node).into(), own };
-        let packed = packed.write(&written.schema).map_err(|problem| self.refused(port, &problem))?;
-        let data = Data::List(vec![Data::Bytes(packed.into()), message.data]);
+        let data = on_the_way(&written.schema, packed, message.data);
+        let data = data.map_err(|problem| self.refused(port, &problem))?;
         let mut message = Message { data, ..message };
         if ends.len() > 1 {
             message = self.for_all(&ends, message, false)?;
@@ -375,7 +398,8 @@ impl Instance {
         written
             .map(|(name, written)| {
                 let objects = outputs.remove(name).unwrap_or_default().into_iter();
-                (name.clone(), objects.filter_map(|message| written.object_of(message)).collect())
+                let object = |message| Object::of_message(&written.schema, message, written.system.clone()).ok();
+                (name.clone(), objects.filter_map(object).collect())
             })
             .collect()
     }
@@ -464,42 +488,20 @@ impl Instance {
         })
     }
 
-    fn opened(&self, read: &Read, message: Message) -> Result<Object> {
-        let foreign = |peer: &str, problem: String| Error::Protocol { peer: peer.to_owned(), problem };
-        let parts = match message.data {
-            Data::List(parts) => <[Data; 3]>::try_from(parts).ok(),
+    fn opened(&self, read: &Read, mut message: Message) -> Result<Object> {
+        let writer = match &mut message.data {
+            Data::List(parts) => parts.pop(),
             _ => None,
         };
-        let Some([Data::Bytes(packed), data, Data::Int(number)]) = parts else {
-            return Err(foreign("a writer of a pool", "it sent what is no object".into()));
+        let writer = match writer {
+            Some(Data::Int(number)) => usize::try_from(number).ok().and_then(|number| read.writers.get(number)),
+            _ => None,
         };
-        let writer = usize::try_from(number).ok().and_then(|number| read.writers.get(number));
-        let writer = writer.ok_or_else(|| foreign("a writer of a pool", "it is none of this port".into()))?;
-        let packed = Packed::read(&packed, &writer.schema).map_err(|problem| foreign(&writer.name, problem))?;
-        let system = System {
-            t: message.timestamp,
-            dt_next: message.next_timestamp,
-            seq: packed.seq,
-            instance: writer.instance.clone(),
-            index: writer.index,
-            port: writer.port.clone(),
-            node: packed.node.into(),
-            ..System::default()
-        };
-        let system = with_payload(system, &data);
-        Ok(Object { attributes: Attributes { schema: writer.schema.clone(), own: packed.own, system }, data })
-    }
-}
-
-impl Written {
-    /// What was put here as it is sent.
-    fn object_of(&self, message: Message) -> Option<Object> {
-        let Data::List(parts) = message.data else { return None };
-        let [Data::Bytes(packed), data] = <[Data; 2]>::try_from(parts).ok()? else { return None };
-        let packed = Packed::read(&packed, &self.schema).ok()?;
-        let (t, dt_next) = (message.timestamp, message.next_timestamp);
-        let system = with_payload(System { t, dt_next, seq: packed.seq, ..self.system.clone() }, &data);
-        Some(Object { attributes: Attributes { schema: self.schema.clone(), own: packed.own, system }, data })
+        let foreign = |peer: &str, problem: String| Error::Protocol { peer: peer.to_owned(), problem };
+        let writer = writer.ok_or_else(|| foreign("a writer of a pool", "it sent what is no object".into()))?;
+        let (instance, index, port) = (writer.instance.clone(), writer.index, writer.port.clone());
+        let system = System { instance, index, port, ..System::default() };
+        Object::of_message(&writer.schema, message, system).map_err(|problem| foreign(&writer.name, problem))
     }
 }
 
