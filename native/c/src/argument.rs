@@ -6,13 +6,21 @@
 //! promises of the header hold for each: it is alive and of the type that the header says until the call returns.
 
 use std::ffi::{c_char, CStr};
+use std::fmt;
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use crate::status::{Failure, Result};
 
 /// The object that C passed, which must not be null.
 pub fn object<T>(given: Option<T>, name: &str) -> Result<T> {
     given.ok_or_else(|| null(name))
+}
+
+/// A limit of time, of a call at `place`.
+pub fn time_out(seconds: f64, place: impl fmt::Display) -> Result<Duration> {
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| Failure::usage(format!("{place}: a time-out of {seconds} s; it must be a number from 0")))
 }
 
 /// A text (`const char *`), or null.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use xmml_core::instance::{Callback, Served};
 use xmml_wire::message::Message;
 
-use crate::argument::{object, Text};
+use crate::argument::{object, time_out, Text};
 use crate::instance::{member_and_port, Member};
 use crate::message::CMessage;
 use crate::status::{guard, Failure, Result, Status};
@@ -55,11 +55,7 @@ pub extern "C" fn xmml_serve(me: Option<&Member>) -> c_int {
 pub extern "C" fn xmml_serve_timeout(me: Option<&Member>, seconds: f64) -> c_int {
     guard(|| {
         let me = object(me, "me")?;
-        let timeout = Duration::try_from_secs_f64(seconds);
-        let timeout = timeout.map_err(|_| {
-            Failure::usage(format!("{}: a time-out of {seconds} s; it must be a number from 0", me.name))
-        })?;
-        serve(me, Some(timeout))
+        serve(me, Some(time_out(seconds, &me.name)?))
     })
 }
 

@@ -1,15 +1,15 @@
 //! Objects of pools (`xmml_pools.h`).
 
 use std::ffi::c_int;
-use std::time::Duration;
 
 use xmml_core::instance::Taken;
 use xmml_wire::data::{Data, Order};
 use xmml_wire::error::Error;
 
-use crate::argument::{object, optional_text, place, place_for_object, text, wanted, Elements, Out, Text};
+use crate::argument::{object, optional_text, place, place_for_object, text, time_out, wanted, Elements, Out, Text};
 use crate::instance::{member_and_port, Member};
 use crate::message::CMessage;
+use crate::receive::not_connected;
 use crate::status::{guard, Failure, Result, Status};
 use crate::value::Value;
 use crate::value_api::lent_array_from_c;
@@ -90,12 +90,8 @@ pub extern "C" fn xmml_take_timeout(
 fn take(me: Option<&Member>, port: Text, seconds: Option<f64>, out: Out<*mut CMessage>) -> Result<()> {
     let out = place_for_object(out, "object")?;
     let (me, port) = member_and_port(me, port)?;
-    let timeout = seconds.map(|seconds| {
-        Duration::try_from_secs_f64(seconds).map_err(|_| {
-            Failure::usage(format!("{}.{port}: a time-out of {seconds} s; it must be a number from 0", me.name))
-        })
-    });
-    match me.core.take(port, timeout.transpose()?)? {
+    let timeout = seconds.map(|seconds| time_out(seconds, me.place(port))).transpose()?;
+    match me.core.take(port, timeout)? {
         Taken::Object(object) => {
             out.give(CMessage::of_object(*object, me.place(port)));
             Ok(())
@@ -108,13 +104,7 @@ fn take(me: Option<&Member>, port: Text, seconds: Option<f64>, out: Out<*mut CMe
             let seconds = seconds.unwrap_or_default();
             Err(Error::TimedOut { instance: me.name.to_string(), port: port.into(), seconds }.into())
         }
-        Taken::NotConnected => Err(Failure::new(
-            Status::NotConnected,
-            format!(
-                "{}.{port} is not coupled to anything in this model; ask xmml_connected(me, \"{port}\", &yes) first",
-                me.name
-            ),
-        )),
+        Taken::NotConnected => Err(not_connected(me, port)),
     }
 }
 

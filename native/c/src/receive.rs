@@ -1,12 +1,11 @@
 //! Receiving.
 
 use std::ffi::c_int;
-use std::time::Duration;
 
 use xmml_core::instance::Received;
 use xmml_wire::error::Error;
 
-use crate::argument::{place, place_for_object, Out, Text};
+use crate::argument::{place, place_for_object, time_out, Out, Text};
 use crate::instance::{member_and_port, Member};
 use crate::message::CMessage;
 use crate::status::{guard, Failure, Result, Status};
@@ -33,9 +32,7 @@ fn receive(
     let (me, port) = member_and_port(me, port)?;
     let timeout = match patience {
         Patience::Insists | Patience::OrEnd => None,
-        Patience::Seconds(seconds) => Some(Duration::try_from_secs_f64(seconds).map_err(|_| {
-            Failure::usage(format!("{}.{port}: a time-out of {seconds} s; it must be a number from 0", me.name))
-        })?),
+        Patience::Seconds(seconds) => Some(time_out(seconds, me.place(port))?),
     };
     match me.core.receive(port, of, timeout)? {
         Received::Message(message) => {
@@ -53,15 +50,18 @@ fn receive(
             let seconds = timeout.unwrap_or_default().as_secs_f64();
             Err(Error::TimedOut { instance: me.name.to_string(), port: port.into(), seconds }.into())
         }
-        Received::NotConnected | Received::NoStateYet => {
-            let what = match me.core.no_message_error(port) {
-                Error::NoStateYet { .. } => "brings the state of the previous run, and this is the first",
-                _ => "is not coupled to anything in this model",
-            };
-            let text = format!("{}.{port} {what}; ask xmml_connected(me, \"{port}\", &yes) first", me.name);
-            Err(Failure::new(Status::NotConnected, text))
-        }
+        Received::NotConnected | Received::NoStateYet => Err(not_connected(me, port)),
     }
+}
+
+/// Nothing comes on a port, for whatever reason.
+pub fn not_connected(me: &Member, port: &str) -> Failure {
+    let what = match me.core.no_message_error(port) {
+        Error::NoStateYet { .. } => "brings the state of the previous run, and this is the first",
+        _ => "is not coupled to anything in this model",
+    };
+    let text = format!("{}.{port} {what}; ask xmml_connected(me, \"{port}\", &yes) first", me.name);
+    Failure::new(Status::NotConnected, text)
 }
 
 #[no_mangle]
