@@ -3,7 +3,8 @@ checked and while it runs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,15 @@ class SelectorError(ValueError):
         self.first, self.end = first, end
 
 
+@contextmanager
+def _placed() -> Iterator[None]:
+    """Raise what the core says of a text, with its place."""
+    try:
+        yield
+    except ValueError as error:
+        raise SelectorError(*error.args) from None
+
+
 @lru_cache(maxsize=256)
 def schema(attributes: str) -> AttributeSchema:
     """Return the attributes that a text declares, as in `run:attributes`.
@@ -37,10 +47,8 @@ def schema(attributes: str) -> AttributeSchema:
     """
     from xmml_native.selectors import AttributeSchema
 
-    try:
+    with _placed():
         return AttributeSchema(attributes)
-    except ValueError as error:
-        raise SelectorError(*error.args) from None
 
 
 def variables(select: str) -> list[str]:
@@ -51,10 +59,8 @@ def variables(select: str) -> list[str]:
     """
     from xmml_native.selectors import selector_variables
 
-    try:
+    with _placed():
         return selector_variables(select)
-    except ValueError as error:
-        raise SelectorError(*error.args) from None
 
 
 def compiled(select: str, attributes: AttributeSchema, values: Mapping[str, str]) -> Selector:
@@ -65,10 +71,8 @@ def compiled(select: str, attributes: AttributeSchema, values: Mapping[str, str]
     """
     from xmml_native.selectors import Selector
 
-    try:
+    with _placed():
         return Selector(select, attributes, values)
-    except ValueError as error:
-        raise SelectorError(*error.args) from None
 
 
 def values_of(select: str, reader: Instance, copy: int) -> dict[str, str]:
