@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from pathlib import Path
 
@@ -259,12 +260,15 @@ def test_a_reader_that_leaves_early_says_what_it_left_behind(tmp_path: Path) -> 
                     me.put("fields", number, step=number)
     """
     reader = """
-        import time, xmml
+        import json, pathlib, time, xmml
+        events = pathlib.Path("../../../events.jsonl")
+        def has_left(line):
+            event = json.loads(line)
+            return event["what"] == "left" and event["instance"] == "w"
         with xmml.Instance() as me:
             while me.reuse():
-                while me.methods("fields")[0]["chosen"] is None:
+                while not any(map(has_left, events.read_text().splitlines())):
                     time.sleep(0.01)
-                time.sleep(0.5)  # the writer has left by then
                 print([me.take("fields")["step"] for number in range(10)])
     """
     model = model_of(
@@ -275,9 +279,32 @@ def test_a_reader_that_leaves_early_says_what_it_left_behind(tmp_path: Path) -> 
     )
     run = run_document(model, folder=tmp_path / "run")
     assert run.lines("r") == [str(list(range(10)))]
-    behind = "20 objects that were put for it on w.fields -> r.fields"
-    dropped = "20 of its objects on w.fields -> r.fields were not received"
-    assert behind in run.stderr or dropped in run.stderr
+    assert "it left without 20 objects that were put for it on w.fields -> r.fields" in run.stderr
+
+
+def test_a_writer_says_what_a_reader_that_has_left_did_not_take(tmp_path: Path) -> None:
+    writer = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                number = 0
+                while me.put("fields", number, step=number):
+                    number += 1
+    """
+    reader = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                me.take("fields")
+    """
+    model = model_of(
+        tmp_path / "model",
+        {"Writer": writer, "Reader": reader},
+        '<instance id="w" submodel="Writer"/><instance id="r" submodel="Reader"/>',
+        pool("w", "r"),
+    )
+    run = run_document(model, folder=tmp_path / "run")
+    assert re.search(r"of its objects on w\.fields -> r\.fields were not received: the receiver had left", run.stderr)
 
 
 def test_inline_code_puts_and_takes(tmp_path: Path) -> None:

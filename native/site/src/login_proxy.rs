@@ -627,20 +627,24 @@ mod tests {
         connection
     }
 
+    /// Takes the next connection of the monitor as the agent, and proves it.
+    fn prove(listener: &TcpListener, monitor: &mut AgentMonitor) -> TcpStream {
+        let mut agent = AgentHandshake::of_agent(accept(listener, monitor), SECRET).unwrap();
+        loop {
+            monitor.check(Instant::now());
+            match agent.advance() {
+                HandshakeProgress::Waits(waits) => agent = *waits,
+                HandshakeProgress::Proven(connection) => return connection,
+                _ => panic!("the login proxy does not prove itself"),
+            }
+        }
+    }
+
     /// An agent that has proved itself and was killed, and the socket of who has its port now.
     fn killed_agent() -> (TcpListener, AgentMonitor) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let mut monitor = AgentMonitor::at(listener.local_addr().unwrap(), SECRET.to_vec());
-        let connection = accept(&listener, &mut monitor);
-        let mut agent = AgentHandshake::of_agent(connection, SECRET).unwrap();
-        let agent = loop {
-            monitor.check(Instant::now());
-            match agent.advance() {
-                HandshakeProgress::Waits(waits) => agent = *waits,
-                HandshakeProgress::Proven(connection) => break connection,
-                _ => panic!("the login proxy does not prove itself"),
-            }
-        };
+        let agent = prove(&listener, &mut monitor);
         assert!(matches!(monitor.state, State::Up(_)));
         drop(agent);
         (listener, monitor)
@@ -687,16 +691,7 @@ mod tests {
     fn an_agent_that_has_lost_its_connection_and_proves_itself_again_lives() {
         let (listener, mut monitor) = killed_agent();
         check_until(&mut monitor, |monitor, _| !matches!(monitor.state, State::Up(_)));
-        let connection = accept(&listener, &mut monitor);
-        let mut agent = AgentHandshake::of_agent(connection, SECRET).unwrap();
-        let _agent = loop {
-            monitor.check(Instant::now());
-            match agent.advance() {
-                HandshakeProgress::Waits(waits) => agent = *waits,
-                HandshakeProgress::Proven(connection) => break connection,
-                _ => panic!("the login proxy does not prove itself"),
-            }
-        };
+        let _agent = prove(&listener, &mut monitor);
         assert_eq!(monitor.check(Instant::now() + 2 * PROOF_TIMEOUT), Health::Lives);
     }
 

@@ -310,15 +310,16 @@ fn who_takes_the_port_of_an_agent_and_hangs_up_again_and_again_is_not_dialled_wi
     let mut talk = Talk::with_jobs("hangs-up", &["m.1/0"]);
     let (impostor, connection) = talk.watch("m.1/0");
     drop(connection);
+    drop(impostor.accept().unwrap());
     impostor.set_nonblocking(true).unwrap();
-    let (began, mut count) = (Instant::now(), 0);
+    let (began, mut count) = (Instant::now(), 1);
     while began.elapsed() < Duration::from_secs(1) {
         match impostor.accept() {
             Ok(_) => count += 1,
             Err(_) => thread::sleep(Duration::from_micros(100)),
         }
     }
-    assert!((1..=6).contains(&count), "{count} connections in a second");
+    assert!(count <= 6, "{count} connections in a second");
     // The agent may have been too busy for us: who is there then is asked for a proof.
     impostor.set_nonblocking(false).unwrap();
     let (mut again, _) = impostor.accept().unwrap();
