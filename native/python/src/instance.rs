@@ -1,5 +1,7 @@
 //! `_native.Instance`: what `xmml_native.Instance` inherits its calls from.
 
+mod alone;
+pub mod objects;
 pub mod port;
 
 use std::collections::BTreeMap;
@@ -7,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyType};
+use pyo3::types::{PyDict, PyList, PyType};
 use pythonize::{depythonize, pythonize};
 use xmml_core::instance::{self as core, JoinOptions, Received, Sent, Stamps};
 use xmml_core::spec::InstanceSpec;
@@ -29,6 +31,7 @@ use crate::payload;
 use crate::pool;
 use crate::team::Ranks;
 
+use self::objects::Objects;
 use self::port::{InPort, OutPort};
 
 /// What a signal's handler raised during a wait, e.g. KeyboardInterrupt.
@@ -161,26 +164,7 @@ impl Instance {
             Some(spec) => {
                 let spec: InstanceSpec = depythonize(spec)?;
                 let pool = BufferPool::new();
-                let mut queues = BTreeMap::new();
-                for (port, items) in inputs.unwrap_or_default() {
-                    let declared = spec.ports.iter().find(|declared| declared.name == port);
-                    let messages = match declared.and_then(|declared| declared.attributes.as_deref()) {
-                        None => {
-                            let messages = items.extract::<Vec<Py<Message>>>()?;
-                            messages.iter().map(|m| m.borrow(py).to_core(py, &pool)).collect::<PyResult<_>>()?
-                        }
-                        Some(attributes) => {
-                            let objects = items.extract::<Vec<Py<Object>>>()?;
-                            let objects = objects.iter().map(|object| object.borrow(py).to_core(py, &pool));
-                            let objects = objects.collect::<PyResult<Vec<_>>>()?;
-                            core::as_messages(attributes, objects).map_err(|problem| {
-                                let problem = format!("inputs of {port}: {problem}");
-                                errors::raise(py, Error::Usage { problem })
-                            })?
-                        }
-                    };
-                    queues.insert(port, messages);
-                }
+                let queues = alone::inputs(py, &spec, inputs.unwrap_or_default(), &pool)?;
                 core::Instance::alone(spec, queues)
             }
         };
@@ -673,37 +657,7 @@ impl Instance {
     /// What was sent so far, by port (only of an instance that is alone).
     #[getter]
     fn outputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let outputs = PyDict::new(py);
-        for (port, messages) in self.core.outputs() {
-            let messages: Vec<_> =
-                messages.into_iter().map(|m| Bound::new(py, Message::from(m))).collect::<PyResult<_>>()?;
-            outputs.set_item(PyString::new(py, &port), PyList::new(py, messages)?)?;
-        }
-        for (port, objects) in self.core.put_so_far() {
-            let objects: Vec<_> =
-                objects.into_iter().map(|object| Bound::new(py, Object::from(object))).collect::<PyResult<_>>()?;
-            outputs.set_item(PyString::new(py, &port), PyList::new(py, objects)?)?;
-        }
-        Ok(outputs)
-    }
-}
-
-/// The objects on a port until all writers have ended.
-#[pyclass(frozen, module = "xmml_native._native")]
-pub struct Objects {
-    instance: Py<Instance>,
-    port: String,
-    timeout: Option<f64>,
-}
-
-#[pymethods]
-impl Objects {
-    fn __iter__(slf: Py<Objects>) -> Py<Objects> {
-        slf
-    }
-
-    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, Object>>> {
-        self.instance.get().take(py, &self.port, self.timeout)
+        alone::outputs(py, &self.core)
     }
 }
 

@@ -8,7 +8,8 @@ use crate::arguments::{Fallback, Next};
 use crate::message::Message;
 use crate::object::Object;
 
-use super::{Instance, Objects};
+use super::objects::Objects;
+use super::Instance;
 
 /// A port of an instance, looked up once: what `out` and `in_` of an instance return.
 ///
