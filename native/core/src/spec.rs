@@ -146,6 +146,11 @@ impl InstanceSpec {
         Ok(())
     }
 
+    /// The place of a port of this direction among the ports.
+    pub fn port_number(&self, name: &str, direction: Direction) -> Option<usize> {
+        self.ports.iter().position(|port| port.name == name && port.direction == direction)
+    }
+
     /// Sets how many steps a run has (0: the program decides), and their length.
     ///
     /// # Errors
@@ -367,6 +372,19 @@ pub struct PoolSpec {
     /// What the names with a `$` in the selector stand for: `index` and `count` of the reader, and its parameters.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub variables: BTreeMap<String, String>,
+    /// The copies of the reader share the objects: each goes to one of them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_queue: bool,
+    /// The writer does not wait for the reader: of what waits, the oldest is lost.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_lose: bool,
+}
+
+impl PoolSpec {
+    /// Whether objects wait with the writer until the reader has room ([`crate::conduit::backlog`]); else they are sent at once.
+    pub fn has_backlog(&self) -> bool {
+        self.is_queue || self.may_lose
+    }
 }
 
 /// A built-in filter with its arguments.

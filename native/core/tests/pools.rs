@@ -28,7 +28,7 @@ fn pool(method: &str) -> Model {
             model = model.couple_with(writer, &format!("{reader}.in"), |conduit| {
                 let variables = [("of", "2"), ("index", "1")].map(|(name, value)| (name.to_owned(), value.to_owned()));
                 let variables = BTreeMap::from(variables);
-                let pool = PoolSpec { attributes: ATTRIBUTES.into(), select: select.into(), variables };
+                let pool = PoolSpec { attributes: ATTRIBUTES.into(), select: select.into(), variables, ..PoolSpec::default() };
                 conduit.pool = Some(Box::new(pool));
                 (conduit.sender_copy, conduit.capacity, conduit.byte_budget) = (None, 1 << 20, 1 << 20);
             });
@@ -130,7 +130,7 @@ fn what_is_not_allowed_is_told_and_not_sent() {
 #[test]
 fn a_program_that_sends_and_receives_puts_and_takes_payloads() {
     let couple = |conduit: &mut xmml_core::spec::ConduitSpec| {
-        let pool = PoolSpec { attributes: String::new(), select: "sys.size = 3".into(), variables: BTreeMap::new() };
+        let pool = PoolSpec { select: "sys.size = 3".into(), ..PoolSpec::default() };
         conduit.pool = Some(Box::new(pool));
     };
     let model = Model::new().submodel("w", "out:Oi", 2).submodel("r", "in:S", 1);

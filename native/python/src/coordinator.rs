@@ -214,6 +214,7 @@ fn wait(py: Python<'_>, wait: Wait) -> PyResult<Bound<'_, PyDict>> {
         WaitKind::Receive => "receive",
         WaitKind::Send => "send",
         WaitKind::Holders => "holders",
+        WaitKind::Settled => "settled",
     };
     Ok(dict!(py, "conduit": wait.conduit, "kind": kind))
 }

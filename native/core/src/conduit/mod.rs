@@ -1,5 +1,6 @@
 //! The two ends of a conduit, without a socket: what is sent, what is on its way, what is received, what is acknowledged.
 
+pub mod backlog;
 pub mod inlet;
 pub mod meter;
 pub mod receiving;

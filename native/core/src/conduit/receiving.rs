@@ -64,6 +64,8 @@ pub struct ReceivingEnd {
     /// After these numbers the sender has gone over to another connection.
     changes: Vec<u64>,
     arrived: u64,
+    /// Messages that the program has dealt with, if the sender hears of that, and not when they were taken.
+    settled: Option<u64>,
     receipted: u64,
     unreceipted_bytes: u64,
     /// How many messages there will ever be, once that is known.
@@ -79,6 +81,7 @@ impl ReceivingEnd {
             is_checked: filters::checksum(&spec.receiver_filters).is_some(),
             capacity: spec.room(),
             byte_budget: spec.byte_budget,
+            settled: spec.pool.as_ref().is_some_and(|pool| pool.is_queue).then_some(0),
             spec,
             taken: 0,
             bytes: 0,
@@ -324,31 +327,50 @@ impl ReceivingEnd {
         Some(message)
     }
 
+    /// The program has dealt with so many messages.
+    pub fn settle(&mut self, settled: u64) {
+        if let Some(known) = &mut self.settled {
+            *known = settled;
+        }
+    }
+
+    /// Whether the sender hears of messages when the program has dealt with them: it may leave without.
+    pub fn is_settled_by_program(&self) -> bool {
+        self.settled.is_some()
+    }
+
+    /// How many messages the sender need not care for any more.
+    pub fn done(&self) -> u64 {
+        self.settled.unwrap_or(self.taken)
+    }
+
     /// Whether the sender should hear at once what was taken.
     pub fn receipt_due(&self) -> bool {
-        let unreceipted = self.taken - self.receipted;
+        let unreceipted = self.done() - self.receipted;
+        let has_room = self.queue.is_empty() && self.spec.pool.as_ref().is_some_and(|pool| pool.has_backlog());
         unreceipted >= super::receipt_every(self.spec.capacity)
             || self.unreceipted_bytes >= super::RECEIPT_BYTES.min(self.spec.byte_budget / 2)
+            || (has_room && unreceipted > 0)
     }
 
     /// The receipt for what was taken since the last one; `None` if that is nothing, or nobody needs it any more.
     pub fn encode_receipt(&mut self) -> Option<Vec<u8>> {
-        if self.taken == self.receipted || self.has_everything() {
+        if self.done() == self.receipted || self.has_everything() {
             return None;
         }
-        self.receipted = self.taken;
+        self.receipted = self.done();
         self.unreceipted_bytes = 0;
-        Some(frame::encode_receipt(self.spec.id, self.taken).to_vec())
+        Some(frame::encode_receipt(self.spec.id, self.receipted).to_vec())
     }
 
     /// The receipt for all that was taken, whether or not it was said before; `None` if that is nothing.
     pub fn encode_receipt_again(&mut self) -> Option<Vec<u8>> {
-        if self.taken == 0 {
+        if self.done() == 0 {
             return None;
         }
-        self.receipted = self.taken;
+        self.receipted = self.done();
         self.unreceipted_bytes = 0;
-        Some(frame::encode_receipt(self.spec.id, self.taken).to_vec())
+        Some(frame::encode_receipt(self.spec.id, self.receipted).to_vec())
     }
 
     /// The frame that says what has arrived: where the sender must go on, and that it may forget the rest.
@@ -358,7 +380,7 @@ impl ReceivingEnd {
 
     /// The frame that says that nothing more will be taken.
     pub fn encode_gone(&self) -> Vec<u8> {
-        frame::encode_gone(self.spec.id, self.taken).to_vec()
+        frame::encode_gone(self.spec.id, self.done()).to_vec()
     }
 }
 

@@ -116,7 +116,7 @@ impl SendingEnd {
 
     /// Whether a message of `bytes` can be sent. One always can when the conduit is empty.
     pub fn room(&self, bytes: u64) -> Room {
-        let untaken = self.sent - self.taken;
+        let untaken = self.untaken();
         if self.gone {
             Room::Gone
         } else if untaken == 0
@@ -130,7 +130,7 @@ impl SendingEnd {
 
     /// Whether receipts may be waiting in the connection: the receiver sends none before it has taken so many.
     pub fn may_have_receipts(&self) -> bool {
-        let untaken = self.sent - self.taken;
+        let untaken = self.untaken();
         untaken >= super::receipt_every(self.spec.capacity) || self.untaken_bytes >= super::RECEIPT_BYTES
     }
 
@@ -156,6 +156,11 @@ impl SendingEnd {
         if self.sent % every == 0 && self.sent % TIMED_EVERY < every && self.timed.is_none() {
             self.timed = Some((self.sent, Instant::now()));
         }
+    }
+
+    /// How many messages the receiver has not taken, as far as is known.
+    pub fn untaken(&self) -> u64 {
+        self.sent - self.taken
     }
 
     /// Counts a message that has no receiver any more.
@@ -285,7 +290,10 @@ impl SendingEnd {
             ));
         }
         self.gone = true;
-        self.dropped += self.sent - taken;
+        match self.spec.pool.as_ref().is_some_and(|pool| pool.has_backlog()) {
+            true => self.taken = taken, // what it has not taken goes back to the backlog
+            false => self.dropped += self.sent - taken,
+        }
         self.kept.clear();
         Ok(())
     }

@@ -9,6 +9,8 @@ pub enum WaitKind {
     Receive,
     /// Room for a message.
     Send,
+    /// The end of what the receiver does with the objects that it was given of a queue.
+    Settled,
     /// A message from any of those who have a handle of one of its ports; it is on no conduit in particular (0).
     Holders,
 }

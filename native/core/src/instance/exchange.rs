@@ -229,7 +229,7 @@ impl Instance {
             Room::Free => {
                 let Some(frame) = &mut encoded else { return Ok(Some(true)) };
                 frame.number(state.conduits.sending[end].next_sequence());
-                if state.write_at_once(end, frame) {
+                if state.routing().write_at_once(end, frame) {
                     encoded = None;
                     return Ok(Some(true));
                 }

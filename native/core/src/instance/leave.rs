@@ -91,8 +91,13 @@ impl Instance {
             runtime.after_wakeup(connection);
             while runtime.read(connection) == Read::Something {}
         }
-        let all: Vec<usize> = {
+        let (all, served): (Vec<usize>, Vec<usize>) = {
             let mut state = runtime.state();
+            for end in 0..state.conduits.receiving.len() {
+                if state.conduits.receiving[end].is_settled_by_program() {
+                    state.settle(end);
+                }
+            }
             // First the senders, so that none of them waits for room that will never come.
             for end in 0..state.conduits.receiving.len() {
                 if !state.conduits.receiving[end].has_everything() {
@@ -107,18 +112,25 @@ impl Instance {
                 if state.conduits.receiving[end].spec.sender == self.name()
                     && !state.conduits.receiving[end].has_everything()
                 {
-                    let (conduit, taken) = (state.conduits.receiving[end].spec.id, state.conduits.receiving[end].taken);
+                    let (conduit, taken) = (state.conduits.receiving[end].spec.id, state.conduits.receiving[end].done());
                     if let Some(own) = state.conduits.sending_end(conduit) {
                         // It is its own receiver: what was taken was sent.
                         let _ = state.conduits.sending[own].receiver_gone(taken);
+                        let (backlogs, mut routing) = state.backlogs_and_routing();
+                        backlogs.on_gone(own, &mut routing);
                     }
                 }
             }
+            // What others share has not ended before all of it is dealt with: one of them may leave, and others take what it had.
             for end in 0..state.conduits.sending.len() {
-                state.routing().end(end);
+                if !state.backlogs.serve(end) {
+                    state.routing().end(end);
+                }
             }
-            (0..state.conduits.sending.len()).collect()
+            ((0..state.conduits.sending.len()).collect(), state.backlogs.all_ends().collect())
         };
+        wait(runtime, &WaitFor::settled(&served), None, |state| Ok(state.backlogs.are_settled().then_some(())))?;
+        served.into_iter().for_each(|end| runtime.state().routing().end(end));
         let what = WaitFor { sending: all.into(), ..WaitFor::default() };
         wait(runtime, &what, None, |state| {
             let flushed = state.conduits.sending.iter().all(|end| end.is_flushed() || end.is_unused());

@@ -182,7 +182,7 @@ impl Instance {
         };
         ports.take_places(&program.sequence);
         let pools = match &backend {
-            Backend::Run { runtime } => Pools::new(&spec, &runtime.state())?,
+            Backend::Run { runtime } => Pools::new(&spec, &mut runtime.state())?,
             Backend::Alone(alone) => alone.with_state(|state| Pools::new(&spec, state))?,
         };
         let filters_outlet = program.outlets.iter().map(|outlet| !outlet.is_empty()).collect();

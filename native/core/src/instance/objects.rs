@@ -20,6 +20,7 @@ use xmml_pool::selector::Selector;
 use xmml_pool::value::Value;
 use xmml_wire::data::{Array, Data, Element};
 use xmml_wire::error::{Error, Result};
+use xmml_wire::frame::{encode_message, EncodedMessage};
 use xmml_wire::message::Message;
 use xmml_wire::methods::Place;
 
@@ -143,10 +144,19 @@ struct Written {
 }
 
 struct Reader {
-    end: usize,
+    way: Way,
     /// `instance.port`, for people.
     name: String,
     selector: Selector,
+}
+
+/// How objects reach a reader.
+#[derive(Clone, Copy)]
+enum Way {
+    /// They are sent to it at once, by this sending end.
+    Straight(usize),
+    /// They wait in the backlog with this number until it, or one of those that it shares them with, has room.
+    Backlog(usize),
 }
 
 /// An in port that comes from pools.
@@ -157,6 +167,8 @@ struct Read {
     awaited: WaitFor,
     /// Which of them is looked at first: the one behind that which had its turn last.
     next: AtomicUsize,
+    /// One more than the receiving end of the object that was taken last, if that is settled when the next one is taken; else 0.
+    unsettled: AtomicUsize,
 }
 
 struct Writer {
@@ -175,12 +187,11 @@ impl Pools {
     ///
     /// # Errors
     /// [`Error::Usage`]: attributes or a selector that cannot be read, which a check of the model would have told.
-    pub(super) fn new(spec: &InstanceSpec, state: &State) -> Result<Pools> {
+    pub(super) fn new(spec: &InstanceSpec, state: &mut State) -> Result<Pools> {
         if spec.conduits.iter().all(|conduit| conduit.pool.is_none()) {
             return Ok(Pools::default());
         }
         let mut pools = Pools::default();
-        let node: Arc<str> = Place::here().host.into();
         let mut schemas: HashMap<&str, Arc<Schema>> = HashMap::new();
         for conduit in &spec.conduits {
             let Some(pool) = conduit.pool.as_deref() else { continue };
@@ -191,44 +202,70 @@ impl Pools {
                     schemas.entry(&pool.attributes).or_insert(Arc::new(parsed)).clone()
                 }
             };
-            let number = |name: &str, direction| {
-                spec.ports.iter().position(|port| port.name == name && port.direction == direction)
-            };
             if conduit.sender == spec.name {
-                let port = number(&conduit.sender_port, Direction::Out);
-                if let (Some(port), Some(end)) = (port, state.conduits.sending_end(conduit.id)) {
-                    let selector = compiled(conduit, pool, &schema)?;
-                    let name = format!("{}.{}", conduit.receiver, conduit.receiver_port);
-                    let fresh = || {
-                        let (instance, index) = copy_of(&spec.name);
-                        let port = conduit.sender_port.as_str().into();
-                        let system = System { instance, index, port, node: node.clone(), ..System::default() };
-                        let count = AtomicU64::new(0);
-                        Written { schema: schema.clone(), readers: Vec::new(), system, count }
-                    };
-                    let written = pools.written.entry(port).or_insert_with(fresh);
-                    written.readers.push(Reader { end, name, selector });
-                }
+                pools.add_reader(spec, conduit, pool, &schema, state)?;
             }
             if conduit.receiver == spec.name {
-                if let Some(port) = number(&conduit.receiver_port, Direction::In) {
-                    let (instance, index) = copy_of(&conduit.sender);
-                    let writer = Writer {
-                        name: conduit.sender.clone(),
-                        end: state.conduits.receiving_end(conduit.id),
-                        schema: schema.clone(),
-                        instance,
-                        index,
-                        port: conduit.sender_port.as_str().into(),
-                    };
-                    let read = pools.read.entry(port).or_default();
-                    read.awaited.receiving.extend(writer.end);
-                    (read.awaited.is_any, read.awaited.is_reported) = (true, true);
-                    read.writers.push(writer);
-                }
+                pools.add_writer(spec, conduit, &schema, state);
             }
         }
         Ok(pools)
+    }
+
+    /// Adds the reader at the other end of a conduit that begins here.
+    fn add_reader(
+        &mut self,
+        spec: &InstanceSpec,
+        conduit: &ConduitSpec,
+        pool: &PoolSpec,
+        schema: &Arc<Schema>,
+        state: &mut State,
+    ) -> Result<()> {
+        let port = spec.port_number(&conduit.sender_port, Direction::Out);
+        let (Some(port), Some(end)) = (port, state.conduits.sending_end(conduit.id)) else { return Ok(()) };
+        let fresh = || {
+            let (instance, index) = copy_of(&spec.name);
+            let (port, node) = (conduit.sender_port.as_str().into(), Place::here().host.into());
+            let system = System { instance, index, port, node, ..System::default() };
+            Written { schema: schema.clone(), readers: Vec::new(), system, count: AtomicU64::new(0) }
+        };
+        let written = self.written.entry(port).or_insert_with(fresh);
+        let reader: &str = if pool.is_queue { &copy_of(&conduit.receiver).0 } else { &conduit.receiver };
+        let name = format!("{reader}.{}", conduit.receiver_port);
+        if let Some(Reader { way: Way::Backlog(number), .. }) =
+            written.readers.iter().find(|other| pool.is_queue && other.name == name)
+        {
+            state.backlogs.add_reader(*number, end);
+            return Ok(());
+        }
+        let way = match pool.has_backlog() {
+            false => Way::Straight(end),
+            true => {
+                let number = state.backlogs.add(conduit.byte_budget, pool);
+                state.backlogs.add_reader(number, end);
+                Way::Backlog(number)
+            }
+        };
+        written.readers.push(Reader { way, name, selector: compiled(conduit, pool, schema)? });
+        Ok(())
+    }
+
+    /// Adds the writer at the other end of a conduit that ends here.
+    fn add_writer(&mut self, spec: &InstanceSpec, conduit: &ConduitSpec, schema: &Arc<Schema>, state: &State) {
+        let Some(port) = spec.port_number(&conduit.receiver_port, Direction::In) else { return };
+        let (instance, index) = copy_of(&conduit.sender);
+        let writer = Writer {
+            name: conduit.sender.clone(),
+            end: state.conduits.receiving_end(conduit.id),
+            schema: schema.clone(),
+            instance,
+            index,
+            port: conduit.sender_port.as_str().into(),
+        };
+        let read = self.read.entry(port).or_default();
+        read.awaited.receiving.extend(writer.end);
+        (read.awaited.is_any, read.awaited.is_reported) = (true, true);
+        read.writers.push(writer);
     }
 
     fn written_by(&self, port: &Port) -> Option<&Written> {
@@ -353,7 +390,12 @@ impl Instance {
     pub(super) fn offer_sent(&self, port: &Port, own: Vec<Option<Value>>, message: &Message) -> Result<bool> {
         let Some(written) = self.pools.written_by(port) else { return Ok(false) };
         self.offer(port, written, own, message.clone())?;
-        let gone = |reader: &Reader| self.with_state(|state| state.conduits.sending[reader.end].is_gone());
+        let gone = |reader: &Reader| {
+            self.with_state(|state| match reader.way {
+                Way::Straight(end) => state.conduits.sending[end].is_gone(),
+                Way::Backlog(number) => state.backlogs.is_without_readers(number),
+            })
+        };
         Ok(!written.readers.iter().all(gone))
     }
 
@@ -362,31 +404,72 @@ impl Instance {
         let (t, dt_next) = (message.timestamp, message.next_timestamp);
         let system = System { t, dt_next, seq, rank: self.rank(), ..written.system.clone() };
         let system = with_payload(system, &message.data);
-        let mut ends: SmallVec<[usize; 4]> = SmallVec::new();
+        let mut ways: SmallVec<[Way; 4]> = SmallVec::new();
         for reader in &written.readers {
             let chosen = reader.selector.matches(&Described { own: &own, system: &system });
             let told = |undefined| self.refused(port, &format!("the selector of {}: {undefined}", reader.name));
             if chosen.map_err(told)? {
-                ends.push(reader.end);
+                ways.push(reader.way);
             }
         }
-        if ends.is_empty() {
+        if ways.is_empty() {
             return Ok(0);
         }
         let packed = Packed { seq, node: (&*system.node).into(), own };
         let data = on_the_way(&written.schema, packed, message.data);
         let data = data.map_err(|problem| self.refused(port, &problem))?;
         let mut message = Message { data, ..message };
-        if ends.len() > 1 {
-            message = self.for_all(&ends, message, false)?;
+        if let [Way::Straight(end)] = ways[..] {
+            return Ok(self.transmit_encoded(&port.name, end, &message, None)?.into());
+        }
+        let ends: SmallVec<[usize; 4]> = self.with_state(|state| {
+            let ends_by = |way: &Way| match way {
+                Way::Straight(end) => SmallVec::from_slice(&[*end]),
+                Way::Backlog(number) => SmallVec::<[usize; 4]>::from_slice(state.backlogs.ends(*number)),
+            };
+            ways.iter().flat_map(ends_by).collect()
+        });
+        message = self.for_all(&ends, message, false)?;
+        if ways.iter().any(|way| matches!(way, Way::Backlog(_))) {
+            message = self.owned(&message)?;
         }
         let (mut once, mut taken) = (None, 0);
-        let is_one_of_many = ends.len() > 1;
-        for end in ends {
-            let once = is_one_of_many.then_some(&mut once);
-            taken += u64::from(self.transmit_encoded(&port.name, end, &message, once)?);
+        for way in ways {
+            taken += u64::from(match way {
+                Way::Straight(end) => self.transmit_encoded(&port.name, end, &message, Some(&mut once))?,
+                Way::Backlog(number) => self.put_in_backlog(number, &message, &mut once)?,
+            });
         }
         Ok(taken)
+    }
+
+    /// Puts an object, whose memory is the instance's, into a backlog, waiting for room; false: all its readers have left. `once` is what the
+    /// message is made of for all readers, as soon as it was made for one.
+    fn put_in_backlog(&self, number: usize, message: &Message, once: &mut Option<EncodedMessage>) -> Result<bool> {
+        let Backend::Run { runtime } = &self.backend else { return Ok(false) }; // without a run there is one reader, which never leaves
+        let object = match once {
+            Some(object) => object,
+            None => once.insert(encode_message(0, 0, None, message)?),
+        };
+        let ends: SmallVec<[usize; 4]> = SmallVec::from_slice(runtime.state().backlogs.ends(number));
+        let is_put = self.wait(&WaitFor::room_of_any(&ends), None, |state| {
+            let (backlogs, mut routing) = state.backlogs_and_routing();
+            Ok(backlogs.put(number, object, &mut routing))
+        })?;
+        // What readers have said in the meantime makes room; later it is the I/O thread that listens.
+        let unheard: SmallVec<[_; 4]> = {
+            let state = runtime.state();
+            let is_waiting = state.backlogs.is_waiting(number);
+            let links = ends.iter().filter(|_| is_waiting).map(|end| state.conduits.sending[*end].link);
+            links.filter_map(|link| state.connections.links[link].connection.clone()).collect()
+        };
+        if !unheard.is_empty() {
+            unheard.iter().for_each(|connection| _ = runtime.read(connection));
+            let mut state = runtime.state();
+            let (backlogs, mut routing) = state.backlogs_and_routing();
+            backlogs.have_read(number, &mut routing);
+        }
+        Ok(is_put.unwrap_or(false))
     }
 
     /// What an instance made by [`Instance::alone`] has put, by port; empty for a joined one.
@@ -465,6 +548,9 @@ impl Instance {
     pub(super) fn take_here(&self, port: &Port, timeout: Option<Duration>) -> Result<Received> {
         let Some(read) = self.pools.read_by(port) else { return Ok(Received::NotConnected) };
         drop(self.program()?);
+        if let Some(end) = read.unsettled.swap(0, Ordering::Relaxed).checked_sub(1) {
+            self.with_state(|state| state.settle(end));
+        }
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let found = self.wait(&read.awaited, until, |state| read.next(state))?;
         let Some(found) = found else { return Ok(Received::TimedOut) };
@@ -535,6 +621,11 @@ impl Read {
         Ok(match self.look(state)? {
             Looked::Object(place, end) => {
                 self.next.store(place + 1, Ordering::Relaxed);
+                if state.conduits.receiving[end].is_settled_by_program() {
+                    // Of another thread: it takes from the same port, and nobody knows of which object it is done with which.
+                    let before = self.unsettled.swap(end + 1, Ordering::Relaxed).checked_sub(1);
+                    before.into_iter().for_each(|before| state.settle(before));
+                }
                 state.conduits.inlets[end].hand_out().map(|message| Some((place, message)))
             }
             Looked::Ended => Some(None),

@@ -143,7 +143,7 @@ impl Conduits {
     /// Messages sent and received so far per conduit, where there are any.
     pub fn counts(&self) -> (Counts, Counts) {
         let sent = self.sending.iter().filter(|end| end.sent > 0).map(|end| (end.spec.id, end.sent)).collect();
-        let received = self.receiving.iter().filter(|end| end.taken > 0).map(|end| (end.spec.id, end.taken)).collect();
+        let received = self.receiving.iter().filter(|end| end.done() > 0).map(|end| (end.spec.id, end.done())).collect();
         (sent, received)
     }
 
@@ -171,7 +171,7 @@ impl Conduits {
         let receiving = self.receiving.iter().map(|end| ConduitTotals {
             conduit: end.spec.id,
             sent: 0,
-            received: end.taken,
+            received: end.done(),
             bytes: end.bytes,
             dropped: 0,
         });

@@ -5,6 +5,7 @@
 //!
 //! Order of locks: the reader of a connection, the state, the writer of a connection.
 
+pub mod backlogs;
 mod callers;
 pub mod conduits;
 pub mod connections;

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use xmml_wire::connection::{Connection, Outgoing};
-use xmml_wire::frame;
+use xmml_wire::frame::{self, EncodedMessage};
 use xmml_wire::methods::Place;
 
 use crate::control::ToCoordinator;
@@ -191,6 +191,24 @@ impl Routing<'_> {
         if let Some(connection) = &self.connections.links[self.conduits.sending[end].link].connection {
             self.deferred.queue(connection, frame);
         }
+    }
+
+    /// Writes a message (with its number) of a sending end that has room for it past all queues, and counts it; false: it must be
+    /// queued.
+    pub fn write_at_once(&mut self, sending: usize, message: &EncodedMessage) -> bool {
+        let end = &mut self.conduits.sending[sending];
+        let Some(connection) = self.connections.links[end.link].connection.as_ref() else { return false };
+        let payload: &[u8] = match &message.payload[..] {
+            [] => &[],
+            [only] if only.len() < connection.lends_from() => only,
+            _ => return false,
+        };
+        let may_be = connection.is_memory() && !end.keeps();
+        let is_written = may_be && connection.write_at_once(&message.head, payload);
+        if is_written {
+            end.count(message.frame_len());
+        }
+        is_written
     }
 
     fn go_over(&mut self, end: usize, next: usize, sequence: u64, connection: &Arc<Connection>) -> Result<(), String> {

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use xmml_wire::connection::Connection;
 use xmml_wire::error::{Error, Result};
-use xmml_wire::frame::{EncodedMessage, Frame};
+use xmml_wire::frame::Frame;
 use xmml_wire::methods::Place;
 
 use crate::conduit::inlet::Next;
@@ -15,6 +15,7 @@ use crate::control::ToCoordinator;
 use crate::filters::Chain;
 use crate::spec::{InstanceSpec, FIRST_OPENED};
 
+use super::backlogs::Backlogs;
 use super::conduits::Conduits;
 use super::connections::Connections;
 use super::deferred_work::DeferredWork;
@@ -59,6 +60,8 @@ pub type Counts = Vec<(u32, u64)>;
 pub struct State {
     /// Its conduits.
     pub conduits: Conduits,
+    /// Objects of pools that wait here for readers.
+    pub backlogs: Backlogs,
     /// Its connections.
     pub connections: Connections,
     /// What is to be done once the lock is released.
@@ -82,6 +85,7 @@ impl State {
     pub fn new(spec: &InstanceSpec, methods: &[String]) -> Result<State> {
         let mut state = State {
             conduits: Conduits::default(),
+            backlogs: Backlogs::default(),
             connections: Connections::default(),
             deferred: DeferredWork::default(),
             changes: MethodChanges::default(),
@@ -109,26 +113,19 @@ impl State {
 
     /// Settles which connection each conduit goes by.
     pub fn routing(&mut self) -> Routing<'_> {
-        let State { conduits, connections, deferred, .. } = self;
-        Routing { conduits, connections, deferred }
+        self.backlogs_and_routing().1
     }
 
-    /// Writes a message (with its number) of a sending end that has room for it past all queues, and counts it; false: it must be
-    /// queued.
-    pub fn write_at_once(&mut self, sending: usize, message: &EncodedMessage) -> bool {
-        let end = &mut self.conduits.sending[sending];
-        let Some(connection) = self.connections.links[end.link].connection.as_ref() else { return false };
-        let payload: &[u8] = match &message.payload[..] {
-            [] => &[],
-            [only] if only.len() < connection.lends_from() => only,
-            _ => return false,
-        };
-        let may_be = connection.is_memory() && !end.keeps();
-        let is_written = may_be && connection.write_at_once(&message.head, payload);
-        if is_written {
-            end.count(message.frame_len());
-        }
-        is_written
+    /// The backlogs, and what they are given out by.
+    pub fn backlogs_and_routing(&mut self) -> (&mut Backlogs, Routing<'_>) {
+        let State { backlogs, conduits, connections, deferred, .. } = self;
+        (backlogs, Routing { conduits, connections, deferred })
+    }
+
+    /// The program has dealt with all objects that it was handed from this receiving end; the sender hears of it.
+    pub fn settle(&mut self, receiving: usize) {
+        self.conduits.receiving[receiving].settle(self.conduits.inlets[receiving].handed);
+        self.return_receipt(receiving, false);
     }
 
     /// Filters the next message of a receiving end, if there is one, and says what the program would get now. The sender hears of what was
@@ -205,17 +202,23 @@ impl State {
                 Frame::Receipt { conduit, sequence } => {
                     let end = self.conduits.sending_to(connection, conduit)?;
                     self.conduits.sending[end].on_receipt(sequence)?;
+                    let (backlogs, mut routing) = self.backlogs_and_routing();
+                    backlogs.on_receipt(end, &mut routing);
                 }
                 // The receiver knew of a conduit by a handle before this end does; what it says of it, this end is told too.
                 Frame::Gone { conduit, .. } | Frame::Resume { conduit, .. } if self.is_being_opened(conduit) => {}
                 Frame::Gone { conduit, sequence } => {
                     let end = self.conduits.sending_to(connection, conduit)?;
                     self.conduits.sending[end].receiver_gone(sequence)?;
+                    let (backlogs, mut routing) = self.backlogs_and_routing();
+                    backlogs.on_gone(end, &mut routing);
                 }
                 Frame::Alive => {}
                 Frame::Resume { conduit, sequence } => {
                     let end = self.conduits.sending_to(connection, conduit)?;
-                    self.routing().on_resume(connection, end, sequence)?;
+                    let (backlogs, mut routing) = self.backlogs_and_routing();
+                    routing.on_resume(connection, end, sequence)?;
+                    backlogs.on_ready(end, &mut routing);
                 }
                 Frame::Leaves { conduit } => {
                     let end = self.conduits.receiving_from(connection, conduit)?;
@@ -336,6 +339,12 @@ impl State {
     pub fn peer_left(&mut self, peer: &str, sent: &[(u32, u64)], received: &[(u32, u64)]) {
         if let Err(problem) = self.conduits.peer_left(sent, received) {
             self.break_off(peer, problem);
+        }
+        let (backlogs, mut routing) = self.backlogs_and_routing();
+        for (conduit, _) in received {
+            if let Some(end) = routing.conduits.sending_end(*conduit) {
+                backlogs.on_gone(end, &mut routing);
+            }
         }
         for link in self.connections.links.iter_mut().filter(|link| link.peer == peer) {
             link.status = Status::Over;

@@ -68,12 +68,25 @@ pub struct WaitFor {
     pub is_any: bool,
     /// The coordinator is told if it lasts.
     pub is_reported: bool,
+    /// Readers have to deal with what they were given from backlogs.
+    pub is_until_settled: bool,
 }
 
 impl WaitFor {
     /// A receipt on this sending end.
     pub fn room(end: usize) -> WaitFor {
         WaitFor { sending: SmallVec::from_slice(&[end]), is_reported: true, ..WaitFor::default() }
+    }
+
+    /// Room for an object at any of the readers at these sending ends.
+    pub fn room_of_any(ends: &[usize]) -> WaitFor {
+        WaitFor { sending: SmallVec::from_slice(ends), is_any: true, is_reported: true, ..WaitFor::default() }
+    }
+
+    /// Everything that readers at these sending ends were given from backlogs is settled.
+    pub fn settled(ends: &[usize]) -> WaitFor {
+        let sending = SmallVec::from_slice(ends);
+        WaitFor { sending, is_reported: true, is_until_settled: true, ..WaitFor::default() }
     }
 
     /// A message on one of these receiving ends.
@@ -93,6 +106,10 @@ impl WaitFor {
 
     /// What to tell the coordinator.
     fn waits(&self, state: &State) -> Vec<Wait> {
+        if self.is_until_settled {
+            let unsettled = state.backlogs.unsettled().map(|end| state.conduits.sending[end].spec.id);
+            return unsettled.map(|conduit| Wait { conduit, kind: WaitKind::Settled }).collect();
+        }
         let sending = self.sending.iter().map(|end| (state.conduits.sending[*end].spec.id, WaitKind::Send));
         let receiving = self.receiving.iter().map(|end| (state.conduits.receiving[*end].spec.id, WaitKind::Receive));
         let holders = self.open.first().map(|_| (0, WaitKind::Holders));
@@ -200,6 +217,8 @@ impl Drop for Enrolment<'_> {
         state.waiters.withdraw(&self.flag);
         // This thread may have taken a wake-up that was for others, too, and does not announce its sleep again: they have to.
         state.waiters.wake(None);
+        let (backlogs, mut routing) = state.backlogs_and_routing();
+        backlogs.have_read_again(&mut routing);
     }
 }
 

@@ -77,7 +77,7 @@ impl Server {
                 let own = self.own_conduits(instance);
                 waits.iter().try_for_each(|wait| match wait.kind {
                     WaitKind::Receive => own.receives(wait.conduit),
-                    WaitKind::Send => own.sends(wait.conduit),
+                    WaitKind::Send | WaitKind::Settled => own.sends(wait.conduit),
                     WaitKind::Holders => Ok(()),
                 })?;
                 sent.iter().try_for_each(|(conduit, _)| own.sends(*conduit))?;

@@ -110,6 +110,7 @@ impl IoThread {
             ToInstance::Grow { conduit, capacity } => {
                 if let Some(end) = state.conduits.sending_end(conduit) {
                     state.conduits.sending[end].grow(capacity);
+                    state.backlogs.grow(end);
                 }
                 if let Some(end) = state.conduits.receiving_end(conduit) {
                     state.conduits.receiving[end].grow(capacity);

@@ -366,10 +366,13 @@ impl IoThread {
         }
     }
 
-    /// Whether the thread itself must read a connection: until the receiver has said what it has, and when no conduit uses it any more.
+    /// Whether the thread itself must read a connection: until the receiver has said what it has, while objects wait for it to have room,
+    /// and when no conduit uses it any more.
     fn reads_for_link(&self, connection: &Arc<Connection>) -> bool {
         let state = self.runtime.state();
-        if state.connections.retired.iter().any(|retired| Arc::ptr_eq(retired, connection)) {
+        if state.connections.retired.iter().any(|retired| Arc::ptr_eq(retired, connection))
+            || state.backlogs.need(connection, &state.conduits)
+        {
             return true;
         }
         (0..state.connections.links.len()).any(|link| {

@@ -1,0 +1,344 @@
+//! Objects of a pool that wait with their writer until a reader has room: those of a queue, which its readers share, and those of a
+//! reader that may lose some.
+//!
+//! Nobody stands between writer and readers. A reader is *given* an object, and *settles* it when it has dealt with it. How many it is given
+//! ahead depends on its pace: no more than it settles within [`AHEAD`], so that nothing waits at a slow reader while another one is idle.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::Room;
+
+/// For so long a reader may have work ahead.
+const AHEAD: Duration = Duration::from_millis(10);
+
+/// What a reader may have ahead at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// Objects that a reader always may have, besides the one that it deals with.
+    pub least: u64,
+    /// Objects that it may have in all, however fast it is.
+    pub most: u64,
+}
+
+/// What waits for some readers, and what they were given and have not settled.
+#[derive(Debug)]
+pub struct Backlog<T> {
+    readers: Vec<Reader<T>>,
+    waiting: VecDeque<(T, u64)>,
+    /// Bytes that wait or were given.
+    held_bytes: u64,
+    limit_bytes: u64,
+    /// The oldest that wait make room for new ones.
+    may_lose: bool,
+    ahead: Ahead,
+    /// Which of equal readers is given the next one.
+    turn: usize,
+}
+
+#[derive(Debug)]
+struct Reader<T> {
+    given: VecDeque<(T, u64)>,
+    is_gone: bool,
+    /// How long it takes for one.
+    pace: Option<Duration>,
+    /// When it began with the one that it deals with.
+    since: Option<Instant>,
+}
+
+impl<T> Reader<T> {
+    fn room(&self, ahead: Ahead) -> u64 {
+        let by_pace = match self.pace {
+            None => 0,
+            Some(pace) => (AHEAD.as_nanos() / pace.as_nanos().max(1)).try_into().unwrap_or(u64::MAX),
+        };
+        let most = by_pace.max(ahead.least).saturating_add(1).min(ahead.most);
+        most.saturating_sub(self.given.len() as u64)
+    }
+}
+
+impl<T: Clone> Backlog<T> {
+    /// Nothing waits, and nobody reads yet.
+    pub fn new(limit_bytes: u64, may_lose: bool, ahead: Ahead) -> Backlog<T> {
+        Backlog {
+            readers: Vec::new(),
+            waiting: VecDeque::new(),
+            held_bytes: 0,
+            limit_bytes,
+            may_lose,
+            ahead,
+            turn: 0,
+        }
+    }
+
+    /// Adds a reader; returns its place.
+    pub fn add_reader(&mut self) -> usize {
+        self.readers.push(Reader { given: VecDeque::new(), is_gone: false, pace: None, since: None });
+        self.readers.len() - 1
+    }
+
+    /// Whether an object of so many bytes may be added. One always may when nothing is held.
+    pub fn room(&self, bytes: u64) -> Room {
+        if self.is_without_readers() {
+            Room::Gone
+        } else if self.may_lose || self.held_bytes == 0 || self.held_bytes.saturating_add(bytes) <= self.limit_bytes {
+            Room::Free
+        } else {
+            Room::Full
+        }
+    }
+
+    /// Adds an object, for which there is room. Returns how many older ones are lost by that.
+    pub fn add(&mut self, object: T, bytes: u64) -> u64 {
+        self.waiting.push_back((object, bytes));
+        self.held_bytes += bytes;
+        let mut lost = 0;
+        while self.may_lose && self.held_bytes > self.limit_bytes && self.waiting.len() > 1 {
+            self.drop_oldest();
+            lost += 1;
+        }
+        lost
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some((_, bytes)) = self.waiting.pop_front() {
+            self.held_bytes -= bytes;
+        }
+    }
+
+    /// Gives the next object to the reader with most room among those that are `ready`; returns it with the place of the reader.
+    pub fn give(&mut self, now: Instant, is_ready: impl Fn(usize) -> bool) -> Option<(usize, T)> {
+        self.waiting.front()?;
+        let count = self.readers.len();
+        let mut best: Option<(u64, usize)> = None;
+        for place in (0..count).map(|turn| (self.turn + turn) % count) {
+            let reader = &self.readers[place];
+            if reader.is_gone || !is_ready(place) {
+                continue;
+            }
+            let room = reader.room(self.ahead);
+            if room > best.map_or(0, |(most, _)| most) {
+                best = Some((room, place));
+            }
+        }
+        let (_, place) = best?;
+        let (object, bytes) = self.waiting.pop_front()?;
+        let reader = &mut self.readers[place];
+        if reader.given.is_empty() {
+            reader.since = Some(now);
+        }
+        reader.given.push_back((object.clone(), bytes));
+        self.turn = place + 1;
+        Some((place, object))
+    }
+
+    /// A reader has settled all but `left` of what it was given.
+    pub fn settle(&mut self, place: usize, left: u64, now: Instant) {
+        let reader = &mut self.readers[place];
+        let settled = (reader.given.len() as u64).saturating_sub(left);
+        if settled == 0 {
+            return;
+        }
+        for (_, bytes) in reader.given.drain(..settled as usize) {
+            self.held_bytes -= bytes;
+        }
+        if let Some(since) = reader.since {
+            let each = now.saturating_duration_since(since) / settled.try_into().unwrap_or(u32::MAX);
+            reader.pace = Some(reader.pace.map_or(each, |before| (before * 3 + each) / 4));
+        }
+        reader.since = (!reader.given.is_empty()).then_some(now);
+    }
+
+    /// A reader has left, having settled all but `left` of what it was given: that waits again, before all other. Returns how many objects
+    /// nobody will take, since no reader is left.
+    pub fn reader_gone(&mut self, place: usize, left: u64, now: Instant) -> u64 {
+        self.settle(place, left, now);
+        let reader = &mut self.readers[place];
+        reader.is_gone = true;
+        for given in std::mem::take(&mut reader.given).into_iter().rev() {
+            self.waiting.push_front(given);
+        }
+        if !self.is_without_readers() {
+            return 0;
+        }
+        self.held_bytes = 0;
+        std::mem::take(&mut self.waiting).len() as u64
+    }
+
+    /// Whether all readers have left.
+    pub fn is_without_readers(&self) -> bool {
+        self.readers.iter().all(|reader| reader.is_gone)
+    }
+
+    /// Whether objects wait for a reader that has room.
+    pub fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Whether every object was settled.
+    pub fn is_settled(&self) -> bool {
+        self.waiting.is_empty() && self.readers.iter().all(|reader| reader.given.is_empty())
+    }
+
+    /// The places of the readers that have objects to settle.
+    pub fn unsettled(&self) -> impl Iterator<Item = usize> + '_ {
+        self.readers.iter().enumerate().filter(|(_, reader)| !reader.given.is_empty()).map(|(place, _)| place)
+    }
+
+    /// More may be held from now on.
+    pub fn grow(&mut self) {
+        self.limit_bytes = self.limit_bytes.saturating_mul(2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUEUE: Ahead = Ahead { least: 0, most: 8 };
+
+    fn queue(readers: usize) -> Backlog<u32> {
+        let mut backlog = Backlog::new(1000, false, QUEUE);
+        (0..readers).for_each(|_| _ = backlog.add_reader());
+        backlog
+    }
+
+    fn given(backlog: &mut Backlog<u32>, now: Instant) -> Vec<(usize, u32)> {
+        std::iter::from_fn(|| backlog.give(now, |_| true)).collect()
+    }
+
+    #[test]
+    fn each_object_is_given_to_one_reader_and_no_reader_has_two_before_its_pace_is_known() {
+        let (mut backlog, now) = (queue(3), Instant::now());
+        for object in 0..5 {
+            assert_eq!(backlog.room(10), Room::Free);
+            backlog.add(object, 10);
+        }
+        assert_eq!(given(&mut backlog, now), [(0, 0), (1, 1), (2, 2)]);
+        backlog.settle(1, 0, now + Duration::from_secs(1));
+        assert_eq!(given(&mut backlog, now), [(1, 3)]);
+        assert!(backlog.is_waiting() && !backlog.is_settled());
+    }
+
+    #[test]
+    fn a_fast_reader_is_given_up_to_eight_ahead_and_a_slow_one_none() {
+        let (mut backlog, now) = (queue(2), Instant::now());
+        (0..40).for_each(|object| _ = backlog.add(object, 1));
+        given(&mut backlog, now);
+        backlog.settle(0, 0, now + Duration::from_micros(10));
+        backlog.settle(1, 0, now + Duration::from_secs(1));
+        let places: Vec<usize> = given(&mut backlog, now).iter().map(|(place, _)| *place).collect();
+        let count = |place| places.iter().filter(|each| **each == place).count();
+        assert_eq!((count(0), count(1)), (8, 1));
+    }
+
+    #[test]
+    fn a_reader_that_is_not_ready_is_given_nothing() {
+        let mut backlog = queue(2);
+        (0..2).for_each(|object| _ = backlog.add(object, 1));
+        assert_eq!(backlog.give(Instant::now(), |place| place == 1), Some((1, 0)));
+        assert_eq!(backlog.give(Instant::now(), |place| place == 1), None);
+    }
+
+    #[test]
+    fn what_was_given_counts_as_held_until_it_is_settled() {
+        let (mut backlog, now) = (queue(1), Instant::now());
+        backlog.add(0, 900);
+        given(&mut backlog, now);
+        assert_eq!((backlog.room(100), backlog.room(101)), (Room::Free, Room::Full));
+        backlog.settle(0, 0, now);
+        assert_eq!(backlog.room(5000), Room::Free, "one always may be held");
+        backlog.add(1, 5000);
+        assert_eq!(backlog.room(1), Room::Full);
+        backlog.grow();
+        assert_eq!(backlog.room(1), Room::Full);
+        (0..3).for_each(|_| backlog.grow());
+        assert_eq!(backlog.room(1), Room::Free);
+    }
+
+    #[test]
+    fn what_a_reader_that_leaves_has_not_settled_is_given_to_others_first_and_in_order() {
+        let (mut backlog, now) = (queue(2), Instant::now());
+        (0..2).for_each(|object| _ = backlog.add(object, 1));
+        given(&mut backlog, now);
+        backlog.settle(0, 0, now);
+        (2..12).for_each(|object| _ = backlog.add(object, 1));
+        let ahead: Vec<u32> = given(&mut backlog, now).into_iter().filter(|(at, _)| *at == 0).map(|(_, it)| it).collect();
+        assert_eq!(ahead, [2, 3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(backlog.reader_gone(0, 6, now), 0);
+        backlog.settle(1, 0, now);
+        let again: Vec<u32> = given(&mut backlog, now).into_iter().map(|(_, object)| object).collect();
+        assert_eq!(again, [4, 5, 6, 7, 8, 9, 10, 11]);
+    }
+
+    #[test]
+    fn what_nobody_is_left_for_is_counted() {
+        let (mut backlog, now) = (queue(2), Instant::now());
+        (0..7).for_each(|object| _ = backlog.add(object, 1));
+        given(&mut backlog, now);
+        assert_eq!(backlog.reader_gone(0, 1, now), 0);
+        assert_eq!(backlog.reader_gone(1, 0, now), 6);
+        assert_eq!(backlog.room(1), Room::Gone);
+        assert!(backlog.is_settled());
+    }
+
+    #[test]
+    fn where_some_may_be_lost_the_oldest_make_room_and_the_newest_stays() {
+        let mut backlog = Backlog::new(30, true, Ahead { least: 0, most: 64 });
+        backlog.add_reader();
+        let lost: u64 = (0..10).map(|object| backlog.add(object, 10)).sum();
+        assert_eq!((lost, backlog.room(1000)), (7, Room::Free));
+        assert_eq!(backlog.add(10, 1000), 3);
+        assert_eq!(given(&mut backlog, Instant::now()), [(0, 10)]);
+    }
+
+    #[test]
+    fn whatever_readers_do_every_object_is_settled_once_unless_nobody_is_left() {
+        let mut seed = 7_u64;
+        let mut chance = move |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % below
+        };
+        for _ in 0..300 {
+            let readers = 1 + chance(4) as usize;
+            let (mut backlog, mut now) = (queue(readers), Instant::now());
+            let mut at: Vec<VecDeque<u32>> = vec![VecDeque::new(); readers];
+            let (mut settled, mut added, mut gone) = (Vec::new(), 0, vec![false; readers]);
+            for _ in 0..200 {
+                now += Duration::from_micros(chance(5_000));
+                let place = chance(readers as u64) as usize;
+                match chance(8) {
+                    0..=2 if backlog.room(100) == Room::Free => {
+                        backlog.add(added, 100);
+                        added += 1;
+                    }
+                    3..=6 if !gone[place] && !at[place].is_empty() => {
+                        settled.extend(at[place].pop_front());
+                        backlog.settle(place, at[place].len() as u64, now);
+                    }
+                    7 if chance(10) == 0 && !gone[place] && gone.iter().filter(|gone| !**gone).count() > 1 => {
+                        gone[place] = true;
+                        assert_eq!(backlog.reader_gone(place, at[place].len() as u64, now), 0);
+                        at[place].clear();
+                    }
+                    _ => {}
+                }
+                while let Some((place, object)) = backlog.give(now, |_| true) {
+                    assert!(!gone[place]);
+                    at[place].push_back(object);
+                }
+            }
+            while !backlog.is_settled() {
+                for place in 0..readers {
+                    settled.extend(at[place].drain(..));
+                    backlog.settle(place, 0, now);
+                }
+                while let Some((place, object)) = backlog.give(now, |_| true) {
+                    at[place].push_back(object);
+                }
+            }
+            settled.sort_unstable();
+            assert_eq!(settled, (0..added).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The backlogs of an instance: what was put for readers that share objects, or may lose some, and waits for one that has room.
+//!
+//! Objects are given when they are put, when a reader settles some or leaves, and when a connection to one stands. What readers say is
+//! read by calls of the program that wait, and by the I/O thread while objects wait: the program may compute for hours.
+
+use std::time::Instant;
+
+use rustc_hash::FxHashMap;
+
+use xmml_wire::connection::Connection;
+use xmml_wire::frame::EncodedMessage;
+
+use crate::conduit::backlog::{Ahead, Backlog};
+use crate::conduit::Room;
+use crate::spec::PoolSpec;
+
+use super::conduits::Conduits;
+use super::routing::Routing;
+
+/// What one that shares with others may have ahead: little, since others may be idle.
+const OF_SHARED: Ahead = Ahead { least: 0, most: 8 };
+
+/// The same of one that has all for itself.
+const OF_OWN: Ahead = Ahead { least: 0, most: 64 };
+
+/// All backlogs of an instance.
+#[derive(Default)]
+pub struct Backlogs {
+    list: Vec<Served>,
+    /// Which backlog a sending end is of, and its place there.
+    places: FxHashMap<usize, (usize, usize)>,
+}
+
+/// A backlog and the ends by which it is given out.
+struct Served {
+    backlog: Backlog<EncodedMessage>,
+    ends: Vec<usize>,
+    /// The I/O thread reads what the readers say.
+    is_read: bool,
+}
+
+impl Backlogs {
+    /// Adds one without readers; returns its number.
+    pub fn add(&mut self, limit_bytes: u64, pool: &PoolSpec) -> usize {
+        let ahead = if pool.is_queue { OF_SHARED } else { OF_OWN };
+        let backlog = Backlog::new(limit_bytes, pool.may_lose, ahead);
+        self.list.push(Served { backlog, ends: Vec::new(), is_read: false });
+        self.list.len() - 1
+    }
+
+    /// Adds the reader at this sending end.
+    pub fn add_reader(&mut self, number: usize, end: usize) {
+        let served = &mut self.list[number];
+        self.places.insert(end, (number, served.backlog.add_reader()));
+        served.ends.push(end);
+    }
+
+    /// The sending ends of one.
+    pub fn ends(&self, number: usize) -> &[usize] {
+        &self.list[number].ends
+    }
+
+    /// All sending ends that are given objects from backlogs.
+    pub fn all_ends(&self) -> impl Iterator<Item = usize> + '_ {
+        self.list.iter().flat_map(|served| served.ends.iter().copied())
+    }
+
+    /// Whether a sending end is given objects from a backlog.
+    pub fn serve(&self, end: usize) -> bool {
+        self.places.contains_key(&end)
+    }
+
+    /// Puts an object into a backlog, and gives it out if a reader has room; `None`: the backlog is full. False: nobody is left to take it.
+    pub fn put(&mut self, number: usize, object: &EncodedMessage, routing: &mut Routing<'_>) -> Option<bool> {
+        let bytes = object.frame_len();
+        let first = self.list[number].ends[0];
+        match self.list[number].backlog.room(bytes) {
+            Room::Full => None,
+            Room::Gone => {
+                routing.conduits.sending[first].dropped += 1;
+                Some(false)
+            }
+            Room::Free => {
+                routing.conduits.sending[first].dropped += self.list[number].backlog.add(object.clone(), bytes);
+                self.give_out(number, routing);
+                Some(true)
+            }
+        }
+    }
+
+    /// A reader has said what it has settled.
+    pub fn on_receipt(&mut self, end: usize, routing: &mut Routing<'_>) {
+        let Some((number, place)) = self.places.get(&end).copied() else { return };
+        self.list[number].backlog.settle(place, routing.conduits.sending[end].untaken(), Instant::now());
+        self.give_out(number, routing);
+    }
+
+    /// A reader has left.
+    pub fn on_gone(&mut self, end: usize, routing: &mut Routing<'_>) {
+        let Some((number, place)) = self.places.get(&end).copied() else { return };
+        let left = routing.conduits.sending[end].untaken();
+        routing.conduits.sending[end].dropped += self.list[number].backlog.reader_gone(place, left, Instant::now());
+        self.give_out(number, routing);
+    }
+
+    /// A connection to a reader stands.
+    pub fn on_ready(&mut self, end: usize, routing: &mut Routing<'_>) {
+        let Some((number, _)) = self.places.get(&end).copied() else { return };
+        self.list[number].is_read = false; // what was read was another connection
+        self.give_out(number, routing);
+        self.have_read(number, routing);
+    }
+
+    fn give_out(&mut self, number: usize, routing: &mut Routing<'_>) {
+        let Served { backlog, ends, is_read } = &mut self.list[number];
+        let now = Instant::now();
+        let is_ready = |routing: &Routing<'_>, place: usize| !routing.conduits.sending[ends[place]].is_held();
+        while let Some((place, object)) = backlog.give(now, |place| is_ready(routing, place)) {
+            let end = ends[place];
+            let sending = &routing.conduits.sending[end];
+            let object = object.readdressed(sending.spec.id, sending.next_sequence(), None);
+            if !routing.write_at_once(end, &object) {
+                let bytes = object.frame_len();
+                if let Some(frame) = routing.conduits.sending[end].send(object.into(), bytes) {
+                    routing.queue_on_link(end, frame);
+                }
+            }
+        }
+        *is_read &= backlog.is_waiting();
+    }
+
+    /// Whether all readers of this one have left.
+    pub fn is_without_readers(&self, number: usize) -> bool {
+        self.list[number].backlog.is_without_readers()
+    }
+
+    /// Whether objects wait for a reader of this one to have room.
+    pub fn is_waiting(&self, number: usize) -> bool {
+        self.list[number].backlog.is_waiting()
+    }
+
+    /// While objects wait, the I/O thread reads what the readers say.
+    pub fn have_read(&mut self, number: usize, routing: &mut Routing<'_>) {
+        let Served { backlog, ends, is_read } = &mut self.list[number];
+        if *is_read || !backlog.is_waiting() {
+            return;
+        }
+        *is_read = true;
+        for connection in routing.connections.outbound() {
+            if ends.iter().any(|end| routing.conduits.sending[*end].spec.receiver == connection.peer) {
+                routing.deferred.read_on_io_thread(connection.clone());
+            }
+        }
+    }
+
+    /// A caller may have taken the wake-up of a connection that the I/O thread reads.
+    pub fn have_read_again(&mut self, routing: &mut Routing<'_>) {
+        for number in 0..self.list.len() {
+            self.list[number].is_read = false;
+            self.have_read(number, routing);
+        }
+    }
+
+    /// Whether the I/O thread must read this connection, since objects wait for the reader behind it.
+    pub fn need(&self, connection: &Connection, conduits: &Conduits) -> bool {
+        let leads_there = |end: &usize| conduits.sending[*end].spec.receiver == connection.peer;
+        self.list.iter().any(|served| served.backlog.is_waiting() && served.ends.iter().any(leads_there))
+    }
+
+    /// More may be held for the readers of this end.
+    pub fn grow(&mut self, end: usize) {
+        if let Some((number, _)) = self.places.get(&end) {
+            self.list[*number].backlog.grow();
+        }
+    }
+
+    /// Whether every object was settled.
+    pub fn are_settled(&self) -> bool {
+        self.list.iter().all(|served| served.backlog.is_settled())
+    }
+
+    /// The sending ends whose readers have objects to settle.
+    pub fn unsettled(&self) -> impl Iterator<Item = usize> + '_ {
+        self.list.iter().flat_map(|served| served.backlog.unsettled().map(|place| served.ends[place]))
+    }
+}

@@ -1,0 +1,283 @@
+//! Pools whose objects wait with the writer: those of queues, which their readers share, and those of readers that may lose some.
+
+mod support;
+
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use support::proxy::{join_plainly, Fate, Proxy, Random};
+use support::{await_that, Model, Run, LIMIT};
+use xmml_core::coordinator::{Event, WaitKind};
+use xmml_core::instance::{Instance, Taken};
+use xmml_core::spec::PoolSpec;
+use xmml_wire::data::Data;
+
+const METHODS: [&str; 5] = ["inproc", "shm", "unix", "tcp", "protected tcp"];
+
+/// The writers put; `worker[0]` and following share what they put, within a limit of 1 MiB.
+fn farm(method: &str, writers: &[&str], workers: usize) -> Model {
+    let queue = PoolSpec { is_queue: true, ..PoolSpec::default() };
+    coupled(method, writers, workers, &queue, 1 << 20)
+}
+
+fn coupled(method: &str, writers: &[&str], readers: usize, pool: &PoolSpec, limit: u64) -> Model {
+    let mut model = Model::by(method);
+    for writer in writers {
+        model = model.submodel(writer, "out:Oi", 1);
+    }
+    for worker in (0..readers).map(|index| format!("worker[{index}]")) {
+        model = model.submodel(&worker, "in:S", 1);
+        for writer in writers {
+            model = model.couple_with(&format!("{writer}.out"), &format!("{worker}.in"), |conduit| {
+                conduit.pool = Some(Box::new(pool.clone()));
+                (conduit.capacity, conduit.byte_budget) = (64, limit);
+                (conduit.sender_copy, conduit.receiver_copy) = (None, None);
+            });
+        }
+    }
+    model
+}
+
+fn workers(run: &Run, count: usize) -> Vec<Instance> {
+    (0..count).map(|index| run.join(&format!("worker[{index}]"))).collect()
+}
+
+fn put(me: &Instance, value: i64) -> u64 {
+    me.put("out", Data::Int(value), &[]).unwrap()
+}
+
+/// The next number; `None`: the end.
+fn take(me: &Instance) -> Option<i64> {
+    match me.take("in", Some(LIMIT)).unwrap() {
+        Taken::Object(object) => match object.data {
+            Data::Int(number) => Some(number),
+            other => panic!("no number: {other:?}"),
+        },
+        Taken::Ended => None,
+        other => panic!("neither an object nor the end: {other:?}"),
+    }
+}
+
+fn has_nothing(me: &Instance) -> bool {
+    matches!(me.take("in", Some(Duration::from_millis(20))).unwrap(), Taken::TimedOut)
+}
+
+/// Everything that these take until the end.
+fn all_of(workers: &[Instance]) -> Vec<i64> {
+    let mut found: Vec<i64> = std::thread::scope(|scope| {
+        let taking: Vec<_> =
+            workers.iter().map(|me| scope.spawn(|| std::iter::from_fn(|| take(me)).collect::<Vec<_>>())).collect();
+        taking.into_iter().flat_map(|taking| taking.join().unwrap()).collect()
+    });
+    found.sort_unstable();
+    found
+}
+
+#[test]
+fn each_object_of_a_queue_goes_to_one_reader() {
+    for method in METHODS {
+        let run = Run::of(farm(method, &["a", "b"], 3));
+        let (a, b, workers) = (run.join("a"), run.join("b"), workers(&run, 3));
+        let found = std::thread::scope(|scope| {
+            for (writer, first) in [(&a, 0), (&b, 1000)] {
+                scope.spawn(move || {
+                    (first..first + 300).for_each(|number| assert_eq!(put(writer, number), 1));
+                    writer.leave().unwrap();
+                });
+            }
+            all_of(&workers)
+        });
+        assert_eq!(found, (0..300).chain(1000..1300).collect::<Vec<_>>(), "{method}");
+    }
+}
+
+#[test]
+fn while_the_writer_computes_an_idle_reader_gets_what_a_busy_one_would_keep_waiting() {
+    for method in METHODS {
+        let run = Run::of(farm(method, &["a"], 2));
+        let (a, workers) = (run.join("a"), workers(&run, 2));
+        for number in 0..10 {
+            put(&a, number);
+        }
+        // From here on the writer makes no call.
+        assert!(take(&workers[0]).is_some());
+        let of_other: Vec<i64> = (0..9).filter_map(|_| take(&workers[1])).collect();
+        assert_eq!(of_other.len(), 9, "{method}");
+        assert!(has_nothing(&workers[1]));
+    }
+}
+
+#[test]
+fn large_arrays_of_a_queue_arrive_whole() {
+    for method in METHODS {
+        let run = Run::of(farm(method, &["a"], 2));
+        let (a, workers) = (run.join("a"), workers(&run, 2));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 0..40_u8 {
+                    let mut bytes = vec![number; 300_000];
+                    a.put("out", Data::Bytes(bytes.clone().into()), &[]).unwrap();
+                    bytes.fill(255);
+                }
+                a.leave().unwrap();
+            });
+            let check = |me: &Instance| {
+                let mut sum = 0;
+                while let Taken::Object(object) = me.take("in", Some(LIMIT)).unwrap() {
+                    let Data::Bytes(bytes) = object.data else { panic!("no bytes") };
+                    assert!(bytes.len() == 300_000 && bytes.iter().all(|byte| *byte == bytes[0]), "{method}");
+                    sum += u64::from(bytes[0]);
+                }
+                sum
+            };
+            let sums: Vec<_> = workers.iter().map(|me| scope.spawn(move || check(me))).collect();
+            assert_eq!(sums.into_iter().map(|sum| sum.join().unwrap()).sum::<u64>(), (0..40).sum());
+        });
+    }
+}
+
+#[test]
+fn what_a_reader_that_leaves_was_given_and_has_not_taken_goes_to_another() {
+    for method in METHODS {
+        let run = Run::of(farm(method, &["a"], 2));
+        let (a, mut workers) = (run.join("a"), workers(&run, 2));
+        let (last, leaver) = (workers.pop().unwrap(), workers.pop().unwrap());
+        assert!(last.reuse().unwrap() && leaver.reuse().unwrap());
+        for number in 0..20 {
+            put(&a, number);
+        }
+        let taken = take(&leaver).unwrap();
+        leaver.leave().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| a.leave().unwrap());
+            let mut found = all_of(std::slice::from_ref(&last));
+            found.push(taken);
+            found.sort_unstable();
+            assert_eq!(found, (0..20).collect::<Vec<_>>(), "{method}");
+        });
+    }
+}
+
+#[test]
+fn nobody_is_at_the_end_while_another_deals_with_an_object() {
+    let run = Run::of(farm("shm", &["a"], 2));
+    let (a, workers) = (run.join("a"), workers(&run, 2));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            put(&a, 1);
+            put(&a, 2);
+            a.leave().unwrap();
+        });
+        assert_eq!(take(&workers[0]).into_iter().chain(take(&workers[1])).sum::<i64>(), 3);
+        let waits = run.event("it waits", |event| matches!(event, Event::Waiting { instance, .. } if instance == "a"));
+        let Event::Waiting { waits, .. } = waits else { unreachable!() };
+        assert_eq!(waits.iter().map(|wait| wait.kind).collect::<Vec<_>>(), [WaitKind::Settled; 2]);
+        assert!(has_nothing(&workers[0]), "the other one has not dealt with its own");
+        assert_eq!([take(&workers[1]), take(&workers[0])], [None, None]);
+    });
+}
+
+#[test]
+fn a_put_waits_for_any_reader_of_a_queue_that_holds_its_limit() {
+    let run = Run::of(farm("shm", &["a"], 2));
+    let (a, workers) = (run.join("a"), workers(&run, 2));
+    let (sent, received) = channel();
+    let large = || Data::Bytes(vec![0; 400_000].into());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 0..5 {
+                a.put("out", large(), &[]).unwrap();
+                sent.send(number).unwrap();
+            }
+        });
+        assert_eq!([received.recv().unwrap(), received.recv().unwrap()], [0, 1]);
+        let waits = run.event("it waits", |event| matches!(event, Event::Waiting { instance, .. } if instance == "a"));
+        let Event::Waiting { waits, is_any, .. } = waits else { unreachable!() };
+        assert!(is_any && waits.len() == 2 && waits.iter().all(|wait| wait.kind == WaitKind::Send));
+        let next = || assert!(matches!(workers[1].take("in", Some(LIMIT)).unwrap(), Taken::Object(_)));
+        next();
+        assert!(received.recv_timeout(Duration::from_millis(50)).is_err(), "it has not dealt with that");
+        next();
+        assert_eq!(received.recv_timeout(LIMIT), Ok(2));
+        run.coordinator.grow(1, 64);
+        assert_eq!([received.recv().unwrap(), received.recv().unwrap()], [3, 4]);
+    });
+}
+
+#[test]
+fn without_readers_objects_are_counted_and_nobody_waits() {
+    let run = Run::of(farm("tcp", &["a"], 2));
+    let (a, workers) = (run.join("a"), workers(&run, 2));
+    for number in 0..10 {
+        put(&a, number);
+    }
+    for me in workers {
+        assert!(me.reuse().unwrap());
+        me.leave().unwrap();
+    }
+    await_that("it is known that they have left", || put(&a, 10) == 0);
+    a.leave().unwrap();
+    let left = run.event("a leaves", |event| matches!(event, Event::Left { instance, .. } if instance == "a"));
+    let Event::Left { conduits, .. } = left else { unreachable!() };
+    assert!(conduits.iter().map(|totals| totals.dropped).sum::<u64>() > 10);
+}
+
+#[test]
+fn objects_of_a_queue_survive_connections_that_break() {
+    let mut random = Random(9);
+    let proxy = Proxy::new(move |_, strikes| match strikes < 20 {
+        true => Fate { cut_after: Some(2_000 + random.below(20_000)), ..Fate::default() },
+        false => Fate::default(),
+    });
+    let run = Run::of(farm("tcp", &["a"], 2));
+    std::thread::scope(|scope| {
+        let first = proxy.join_behind(&run, "worker[0]");
+        let second = join_plainly(&run, "worker[1]");
+        let putting = scope.spawn(|| {
+            let me = join_plainly(&run, "a");
+            let mut number = 0;
+            while proxy.strikes.load(Ordering::Relaxed) < 20 || number < 1000 {
+                put(&me, number);
+                number += 1;
+                assert!(number < 2_000_000, "the proxy does not strike");
+            }
+            me.leave().unwrap();
+            number
+        });
+        let found = all_of(&[first, second]);
+        assert_eq!(found, (0..putting.join().unwrap()).collect::<Vec<_>>(), "MESSAGES WRONG");
+    });
+}
+
+#[test]
+fn a_reader_that_may_lose_some_holds_up_nobody_and_gets_the_newest() {
+    for method in METHODS {
+        let lossy = PoolSpec { may_lose: true, ..PoolSpec::default() };
+        let run = Run::of(coupled(method, &["a"], 1, &lossy, 10_000));
+        let (a, workers) = (run.join("a"), workers(&run, 1));
+        for number in 0..2_000 {
+            assert_eq!(put(&a, number), 1);
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| a.leave().unwrap());
+            let found = all_of(&workers);
+            assert!(found.len() < 500 && found.is_sorted(), "{method}: {}", found.len());
+            assert_eq!(found.last(), Some(&1_999), "{method}");
+            let left = run.event("a leaves", |event| matches!(event, Event::Left { instance, .. } if instance == "a"));
+            let Event::Left { conduits, .. } = left else { unreachable!() };
+            assert_eq!((conduits[0].sent, conduits[0].dropped), (found.len() as u64, 2_000 - found.len() as u64));
+        });
+    }
+}
+
+#[test]
+fn a_reader_that_keeps_up_loses_nothing() {
+    let lossy = PoolSpec { may_lose: true, ..PoolSpec::default() };
+    let run = Run::of(coupled("shm", &["a"], 1, &lossy, 1 << 20));
+    let (a, workers) = (run.join("a"), workers(&run, 1));
+    for number in 0..500 {
+        put(&a, number);
+        assert_eq!(take(&workers[0]), Some(number));
+    }
+}
