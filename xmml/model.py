@@ -260,6 +260,11 @@ class Coupling:
         return f"{self.sender} -> {self.receiver}"
 
 
+def pool_noun(is_queue: bool, may_lose: bool) -> str:
+    """Return what a pool of this kind is called."""
+    return ("queue" if is_queue else "pool") + (" that may lose objects" if may_lose else "")
+
+
 @dataclass(frozen=True)
 class PoolCoupling:
     """A way for objects from an out port to an in port, whose instance chooses among them (`run:kind="pool"`).
@@ -269,7 +274,10 @@ class PoolCoupling:
     Attributes:
         attributes: declarations of the attributes of the objects, those of extended datatypes first.
         select: which objects are chosen (`run:select`); empty: all.
-        limit_bytes: how much may wait for one copy of the receiver from one copy of the sender (`run:limit`).
+        is_queue: an object that is chosen goes to one copy of the receiver (`run:share`); else to each.
+        may_lose: the sender does not wait for a receiver that is slow; what waited longest is lost (`run:loss`).
+        limit_bytes: how much may wait for one copy of the receiver, or for all that share, from one copy of the sender
+            (`run:limit`).
         size_bytes, methods, protect: as of `Coupling`, of one object.
     """
 
@@ -278,11 +286,18 @@ class PoolCoupling:
     receiver: Endpoint
     attributes: str = ""
     select: str = ""
+    is_queue: bool = False
+    may_lose: bool = False
     limit_bytes: int = DEFAULT_LIMIT_BYTES
     size_bytes: float | None = None
     methods: tuple[str, ...] = ()
     protect: bool | None = None
     position: Position | None = field(default=None, compare=False)
+
+    @property
+    def noun(self) -> str:
+        """What it is, for people: "pool", "queue", "pool that may lose objects"."""
+        return pool_noun(self.is_queue, self.may_lose)
 
     def __str__(self) -> str:
         return f"{self.sender} -> {self.receiver}"

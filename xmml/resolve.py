@@ -276,6 +276,8 @@ class _Resolution:
                 receiver=receiver,
                 attributes=attributes_of(self.datatypes, instances[sender.instance].ports[sender.port].datatype),
                 select=element.get("select", RUN) or "",
+                is_queue=settings.get("share") == "queue",
+                may_lose=settings.get("loss") == "allowed",
                 limit_bytes=settings.get("limit", DEFAULT_LIMIT_BYTES),
                 size_bytes=None if size is None else float(size),
                 methods=settings.get("methods", ()),

@@ -58,6 +58,10 @@ METHODS = ("inproc", "shm", "unix", "tcp", "relay")
 TRAFFIC_CLASSES = ("bulk", "control")
 #: What a coupling carries: every message in order, or the objects that its receiver chooses.
 COUPLING_KINDS = ("message", "pool")
+#: Who gets an object of a pool: each copy of the receiver, or one of them.
+SHARES = ("each", "queue")
+#: Whether a receiver of a pool that is slow may lose objects.
+LOSSES = ("never", "allowed")
 
 #: What an instance may be bound to, besides a list of CPUs: nothing, cores of its own, a NUMA node.
 BINDINGS = ("none", "core", "numa")
@@ -288,6 +292,8 @@ SETTINGS: Mapping[str, _Setting] = MappingProxyType(
         "protect": _Setting(_COUPLING, _yes_or_no),
         "kind": _Setting(_COUPLING, _one_of(*COUPLING_KINDS)),
         "select": _Setting(_COUPLING, _filled),
+        "share": _Setting(_COUPLING, _one_of(*SHARES)),
+        "loss": _Setting(_COUPLING, _one_of(*LOSSES)),
         "limit": _Setting(_COUPLING, _bytes),
         "attributes": _Setting(("datatype",), str),
         "steps": _Setting(_INSTANCE, _one_of("until")),

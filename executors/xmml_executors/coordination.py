@@ -350,7 +350,9 @@ class Coordination:
             if each["dropped"] and self.phase is Phase.RUNNING:
                 conduit = self.plan.by_conduit[each["conduit"]]
                 what = "messages" if conduit.pool is None else "objects"
-                told = f"{each['dropped']:,} of its {what} on {conduit.name} were not received: the receiver had left"
+                may_lose = conduit.pool is not None and conduit.pool.may_lose
+                why = "receiver was slow, or had left" if may_lose else "receiver had left"
+                told = f"{each['dropped']:,} of its {what} on {conduit.name} were not received: the {why}"
                 orders.append(Notice(told, record.name))
         return orders
 
@@ -359,8 +361,8 @@ class Coordination:
         orders: list[Order] = []
         for each in conduits:
             conduit = self.plan.by_conduit.get(each["conduit"])
-            if conduit is None or conduit.pool is None:
-                continue
+            if conduit is None or conduit.pool is None or conduit.pool.is_queue:
+                continue  # what a reader of a queue leaves goes to the others
             if conduit.sender == record.name:
                 self._put[conduit.id] = each["sent"] - each["dropped"]
             untaken = self._put.get(conduit.id, 0) - each["received"]

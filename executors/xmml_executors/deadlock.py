@@ -28,7 +28,7 @@ from xmml.late_dataclass import dataclass
 #: As many as a conduit can count.
 _MOST_MESSAGES = 2**32 - 1
 
-WaitKind = Literal["receive", "send", "holders"]
+WaitKind = Literal["receive", "send", "settled", "holders"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class Waiting:
 
     Attributes:
         epoch: names this wait; a later wait has a larger one.
-        waits: conduits it waits for, all of them; of kind "holders", whoever may have a handle of it.
+        waits: conduits it waits for, all of them; of kind "settled", until the receiver has dealt with its objects of a
+            queue; of kind "holders", whoever may have a handle of it.
         is_any: any one of them lets it go on.
         sent, received: its messages so far, by conduit.
     """
@@ -263,6 +264,8 @@ def _step(link: WaitEdge, waiting: Mapping[str, Waiting], conduits: Mapping[int,
         return (
             f"{link.waiter} waits at {conduit.sender_port} for room to send to {link.partner}.{conduit.receiver_port}"
         )
+    if link.kind == "settled":
+        return f"{link.waiter} waits until {link.partner} has dealt with its objects of {conduit.sender_port}"
     received = waiting[link.waiter].received.get(conduit.id, 0)
     noun = "message" if conduit.pool is None else "object"
     number = f"{noun} {received + 1}" if received else f"the first {noun}"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from xmml_planner import Plan
 
+from xmml.model import pool_noun
 from xmml_executors.execution import RunResult
 from xmml_executors.instance_record import InstanceRecord
 
@@ -100,7 +101,9 @@ def _conduits(plan: Plan, records: Mapping[str, InstanceRecord]) -> str:
         filters = ", ".join(each.name for each in (*conduit.sender_filters, *conduit.receiver_filters))
         room = str(conduit.capacity)
         if conduit.pool is not None:
-            room, filters = f"pool of {size(conduit.byte_budget)}", conduit.pool.select
+            pool = conduit.pool
+            room = f"{pool_noun(pool.is_queue, pool.may_lose)} of {size(conduit.byte_budget)}"
+            filters = pool.select
         method = records[conduit.sender].methods.get(conduit.id, "-")
         cells = (html.escape(conduit.name), html.escape(method), room, html.escape(filters))
         rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")

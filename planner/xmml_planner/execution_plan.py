@@ -85,11 +85,15 @@ class PoolSpec:
         attributes: declarations of the attributes of the objects.
         select: the selector; empty: it chooses all.
         variables: what the names behind a `$` in the selector stand for.
+        is_queue: the copies of the reader share the objects: each goes to one of them.
+        may_lose: the writer does not wait for the reader: of what waits, the oldest is lost.
     """
 
     attributes: str
     select: str = field(default="", metadata=_LEFT_OUT)
     variables: Mapping[str, str] = field(default_factory=dict)
+    is_queue: bool = field(default=False, metadata=_LEFT_OUT)
+    may_lose: bool = field(default=False, metadata=_LEFT_OUT)
 
 
 @dataclass(frozen=True)

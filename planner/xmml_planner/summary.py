@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from xmml.graphs.quantity_text import value_text
+from xmml.model import pool_noun
 from xmml.units import Dimension
 from xmml_planner.execution_plan import ConduitSpec, Expectation, FilterSpec, Job, Plan, PlannedInstance
 from xmml_planner.sites.catalogue import Site
@@ -272,11 +273,10 @@ def _command(instance: PlannedInstance, folder: str) -> str:
 
 
 def _room(conduit: ConduitSpec) -> str:
-    return (
-        f"capacity {conduit.capacity}"
-        if conduit.pool is None
-        else f"pool, at most {value_text(conduit.byte_budget, Dimension.DATA)} wait"
-    )
+    pool = conduit.pool
+    if pool is None:
+        return f"capacity {conduit.capacity}"
+    return f"{pool_noun(pool.is_queue, pool.may_lose)}, at most {value_text(conduit.byte_budget, Dimension.DATA)} wait"
 
 
 def _select(conduit: ConduitSpec) -> str:

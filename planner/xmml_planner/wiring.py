@@ -118,7 +118,14 @@ def _pool_conduits(model: Model, first: int) -> Iterator[ConduitSpec]:
         reader = model.instances[pool.receiver.instance]
         copies = copy_names(reader)
         select = [
-            PoolSpec(pool.attributes, pool.select, values_of(pool.select, reader, at)) for at in range(len(copies))
+            PoolSpec(
+                pool.attributes,
+                pool.select,
+                values_of(pool.select, reader, at),
+                is_queue=pool.is_queue,
+                may_lose=pool.may_lose,
+            )
+            for at in range(len(copies))
         ]
         for sender in copy_names(model.instances[pool.sender.instance]):
             for receiver, spec in zip(copies, select, strict=True):

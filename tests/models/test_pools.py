@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from pathlib import Path
 
 import pytest
 from model_runs import Run, RunModel, run_document
+from pool_models import ATTRIBUTES, model_of, pool
 
 HERE = Path(__file__).parent
-ATTRIBUTES = "step:int[0..]! param:enum(t,u,v) share:real"
 
 WRITER = """
 import numpy as np, xmml
@@ -29,36 +28,6 @@ with xmml.Instance() as me:
             assert field.data.shape == (100, 60) and (field.data == field["step"] + field["sys.index"]).all()
             print(field["sys.index"], field["step"], field["param"])
 """
-
-
-def model_of(
-    folder: Path, programs: dict[str, str], instances: str, couplings: str, ports: dict[str, str] | None = None
-) -> Path:
-    """Write a model whose submodels are these programs, by name; a port is in the loop only if `ports` says so."""
-    folder.mkdir(exist_ok=True)
-    definitions = []
-    for name, program in programs.items():
-        (folder / f"{name}.py").write_text(textwrap.dedent(program))
-        direction = "out" if ".put(" in program else "in"
-        own = (ports or {}).get(name, f'<{direction} id="fields" datatype="field"/>')
-        definitions.append(
-            f'<submodel id="{name}"><timescale delta="1 s" total="4 s"/><param id="every" value="2"/>'
-            f'<ports>{own}</ports><implementation language="python" path="{name}.py"/></submodel>'
-        )
-    model = folder / "model.xmml"
-    model.write_text(
-        '<model id="pools" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml" xmlns:run="urn:xmml:run:1">'
-        f'<definitions><datatype id="field" run:attributes="{ATTRIBUTES}"/>{"".join(definitions)}</definitions>'
-        f"<topology>{instances}{couplings}</topology></model>"
-    )
-    return model
-
-
-def pool(sender: str, receiver: str, select: str = "true", **settings: str) -> str:
-    """Return a coupling from `fields` to `fields` that is a pool."""
-    more = "".join(f' run:{name}="{value}"' for name, value in settings.items())
-    select = select.replace("&", "&amp;").replace("<", "&lt;")
-    return f'<coupling from="{sender}.fields" to="{receiver}.fields" run:kind="pool" run:select="{select}"{more}/>'
 
 
 def taken(run: Run, name: str) -> list[tuple[int, int, str]]:

@@ -13,7 +13,7 @@ from xmml.selectors import SelectorError, attributes_of, schema
 from xmml.tree import RUN, Element
 
 #: Settings of couplings that have a meaning for pools only, or for messages only.
-_OF_POOLS = ("select", "limit")
+_OF_POOLS = ("select", "share", "loss", "limit")
 _OF_MESSAGES = ("capacity", "compress", "class")
 
 

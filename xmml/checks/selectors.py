@@ -33,6 +33,11 @@ def selector_problems(pool: PoolCoupling, coupling: Element, reader: Instance) -
             if name not in known:
                 yield _unknown(pool, coupling, reader, name)
                 return
+        if pool.is_queue and "index" in names:
+            message = f"the selector of {pool.receiver} asks for $index, and its copies share the objects of a queue"
+            help = 'remove run:share="queue", or choose objects for all copies together'
+            yield coupling.problem("E32", message, help, "select", RUN, within=_place_of("index", pool.select))
+            return
         can_match = copies > _MOST_COPIES  # nobody knows of those that are not tried
         for copy in range(min(copies, _MOST_COPIES)):
             selector = compiled(pool.select, attributes, values_of(pool.select, reader, copy))
@@ -50,10 +55,14 @@ def selector_problems(pool: PoolCoupling, coupling: Element, reader: Instance) -
 
 def _unknown(pool: PoolCoupling, coupling: Element, reader: Instance, name: str) -> Problem:
     message = f'the selector of {pool.receiver} asks for ${name}, and "{reader.id}" has no parameter "{name}"'
-    found = re.search(rf"\${name}(?![A-Za-z0-9_])", pool.select)
-    at = found.start() if found is not None else 0
     help = did_you_mean(name, (*reader.params, *READER_VARIABLES), "parameters")
-    return coupling.problem("E32", message, help, "select", RUN, within=(at, at + len(name) + 1))
+    return coupling.problem("E32", message, help, "select", RUN, within=_place_of(name, pool.select))
+
+
+def _place_of(variable: str, select: str) -> tuple[int, int]:
+    """Return where a variable stands in a selector."""
+    found = re.search(rf"\${variable}(?![A-Za-z0-9_])", select)
+    return found.span() if found is not None else (0, len(select))
 
 
 def _help(pool: PoolCoupling) -> str:

@@ -6,7 +6,7 @@ Large models stay legible: the more lines there are, the less is written on them
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from xmml.graphs.clusters import clustered
@@ -197,7 +197,7 @@ def _edge_label(line: Line, drawn: int) -> Html | None:
     if drawn <= LINES_WITH_PORTS:
         ports = (coupling.sender.port, coupling.receiver.port)
         rows.append(_short(ports[0] if ports[0] == ports[1] else " → ".join(ports)))
-    below = [coupling.select] if isinstance(coupling, PoolCoupling) else map(_filter_text, coupling.filters)
+    below = [*_of_pool(coupling)] if isinstance(coupling, PoolCoupling) else map(_filter_text, coupling.filters)
     rows += [f'<FONT COLOR="{INK}"><I>{_short(text)}</I></FONT>' for text in below if text]
     return Html("<BR/>".join(rows)) if rows else None
 
@@ -212,9 +212,15 @@ def _edge_tooltip(line: Line) -> str:
         rows.append(f"and {len(line.couplings) - 10} more")
     if line.template or line.carries_state:
         rows.append(line.template or "state for the next run")
-    if line.is_pool:
-        rows.append("pool")
+    rows += sorted({each.noun for each in line.couplings if isinstance(each, PoolCoupling)})
     return "\n".join(rows)
+
+
+def _of_pool(coupling: PoolCoupling) -> Iterator[str]:
+    """Yield what is written at the line of a pool: that it is more than a dashed line says, and who gets what."""
+    if coupling.is_queue or coupling.may_lose:
+        yield coupling.noun
+    yield coupling.select
 
 
 def _said(coupling: Coupling | PoolCoupling) -> str:

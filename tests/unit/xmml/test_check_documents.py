@@ -63,6 +63,7 @@ TOLD: dict[str, list[tuple[int, int, str]]] = {
     "E30/wrong": [(10, 61, "copy the file into the folder of the model, or trust it with --allow-outside")],
     "E31/wrong-extended": [(5, 45, "give it another name")],
     "E31/wrong": [(4, 63, "did you mean uint?")],
+    "E32/wrong-queue": [(22, 121, "choose objects for all copies together")],
     "E32/wrong-type": [(22, 87, "a member of an enumeration and a whole number cannot be compared")],
     "E32/wrong-variable": [(22, 94, 'did you mean "every"?')],
     "E32/wrong": [(22, 106, "did you mean step?")],

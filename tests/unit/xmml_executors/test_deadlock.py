@@ -92,6 +92,17 @@ def test_a_cycle_of_receives_is_a_deadlock() -> None:
     assert judge([WaitEdge("a", "b", 1, "receive"), WaitEdge("b", "a", 0, "receive")], {0: 4, 1: 4}) is None
 
 
+def test_one_whose_reader_deals_with_an_object_waits_for_it_and_no_room_helps() -> None:
+    wires = conduits(("a", "b"), ("a", "b"))
+    leaves = waiting("a", 0, "settled", sent={0: 4})
+    assert find_cycle(reports(leaves, waiting("b", 1, received={0: 4})), wires) is None
+    told = reports(leaves, waiting("b", 1, received={0: 3}))
+    cycle = find_cycle(told, wires)
+    assert cycle is not None
+    assert judge(cycle, {0: 4, 1: 4}) is None
+    assert "a waits until b has dealt with its objects of o" in witness(cycle, told, wires)
+
+
 def test_the_smallest_full_conduit_of_a_cycle_grows() -> None:
     cycle = [WaitEdge("a", "b", 0, "send"), WaitEdge("b", "c", 1, "send"), WaitEdge("c", "a", 2, "receive")]
     assert judge(cycle, {0: 16, 1: 4, 2: 1}) == Grow(1, 8)
