@@ -28,7 +28,8 @@ fn pool(method: &str) -> Model {
             model = model.couple_with(writer, &format!("{reader}.in"), |conduit| {
                 let variables = [("of", "2"), ("index", "1")].map(|(name, value)| (name.to_owned(), value.to_owned()));
                 let variables = BTreeMap::from(variables);
-                let pool = PoolSpec { attributes: ATTRIBUTES.into(), select: select.into(), variables, ..PoolSpec::default() };
+                let pool =
+                    PoolSpec { attributes: ATTRIBUTES.into(), select: select.into(), variables, ..PoolSpec::default() };
                 conduit.pool = Some(Box::new(pool));
                 (conduit.sender_copy, conduit.capacity, conduit.byte_budget) = (None, 1 << 20, 1 << 20);
             });
@@ -244,4 +245,79 @@ fn a_port_that_is_not_coupled_has_no_readers_and_no_objects() {
     let a = run.join("a");
     assert_eq!(a.put("out", Data::Nothing, &[]).unwrap(), 0);
     assert!(matches!(a.take("in", None).unwrap(), Taken::NotConnected));
+}
+
+#[test]
+fn the_objects_of_a_group_are_there_all_at_once_when_it_ends() {
+    for method in METHODS {
+        let (_run, writers, [all, even, _]) = joined(method);
+        writers[0].begin_group("out", &step(2)).unwrap();
+        assert_eq!(writers[0].put("out", Data::Int(1), &[]).unwrap(), 2);
+        assert_eq!(writers[0].put("out", Data::Int(2), &step(3)).unwrap(), 1, "its own instead of that of the group");
+        let large = Array::from_slice(&[100, 300], &[0.5_f64; 30_000]).unwrap();
+        assert_eq!(writers[0].put("out", Data::Array(large.clone()), &[]).unwrap(), 2);
+        assert!(matches!(all.take("in", Some(Duration::from_millis(20))).unwrap(), Taken::TimedOut), "{method}");
+        assert_eq!(writers[0].end_group("out").unwrap(), 2);
+        assert_eq!(put(&writers[0], 4, &step(4)), 2);
+        let number = |object: &Object, name: &str| object.attributes.get(name).unwrap();
+        let found: Vec<Object> = (0..4).map(|_| take(&all).unwrap()).collect();
+        let follow: Vec<_> = found.iter().map(|object| number(object, "sys.follow")).collect();
+        assert_eq!(follow, [Some(Value::Uint(2)), Some(Value::Uint(1)), Some(Value::Uint(0)), None]);
+        let groups: Vec<_> = found.iter().map(|object| number(object, "sys.group")).collect();
+        assert_eq!(groups, [Some(Value::Uint(0)), Some(Value::Uint(0)), Some(Value::Uint(0)), None]);
+        let steps: Vec<_> = found.iter().map(|object| number(object, "step")).collect();
+        assert_eq!(steps, [2, 3, 2, 4].map(|step| Some(Value::Int(step))));
+        assert_eq!(found[2].data, Data::Array(large.clone()), "{method}");
+        let of_even: Vec<Object> = (0..3).map(|_| take(&even).unwrap()).collect();
+        assert_eq!(number(&of_even[0], "sys.follow"), Some(Value::Uint(1)));
+        assert_eq!((&of_even[1].data, number_in(&of_even[2])), (&Data::Array(large), 4));
+    }
+}
+
+#[test]
+fn a_group_that_is_abandoned_was_never_there() {
+    let (_run, writers, [all, ..]) = joined("shm");
+    writers[0].begin_group_described("out", "step=1").unwrap();
+    put(&writers[0], 1, &[]);
+    writers[0].abandon_group("out").unwrap();
+    put(&writers[0], 2, &step(1));
+    assert_eq!(number_in(&take(&all).unwrap()), 2);
+}
+
+#[test]
+fn a_group_larger_than_the_limit_is_given_to_a_reader_that_holds_nothing() {
+    let (_run, writers, [all, ..]) = joined("shm");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..2 {
+                writers[0].begin_group("out", &step(1)).unwrap();
+                for _ in 0..5 {
+                    writers[0].put("out", Data::Bytes(vec![7; 400_000].into()), &[]).unwrap();
+                }
+                writers[0].end_group("out").unwrap();
+            }
+        });
+        let sizes: Vec<u64> = (0..10).map(|_| take(&all).unwrap().data.payload_bytes()).collect();
+        assert_eq!(sizes, [400_000; 10]);
+    });
+}
+
+#[test]
+fn what_is_wrong_with_a_group_is_told() {
+    let (_run, writers, _) = joined("inproc");
+    let told = |result: xmml_wire::error::Result<u64>| result.unwrap_err().to_string();
+    assert_eq!(told(writers[0].end_group("out")), "w[0].out: no group was begun here");
+    assert_eq!(
+        told(writers[0].begin_group("out", &step(-1)).map(|()| 0)),
+        "w[0].out: step = -1 is not allowed: it is int[0..]"
+    );
+    writers[0].begin_group("out", &[]).unwrap();
+    assert_eq!(
+        told(writers[0].begin_group("out", &[]).map(|()| 0)),
+        "w[0].out: a group was begun here and has not ended"
+    );
+    assert_eq!(
+        told(writers[0].put("out", Data::Nothing, &[])),
+        "w[0].out: step is missing, which is required (int[0..])"
+    );
 }

@@ -281,3 +281,18 @@ fn a_reader_that_keeps_up_loses_nothing() {
         assert_eq!(take(&workers[0]), Some(number));
     }
 }
+
+#[test]
+fn the_objects_of_a_group_are_shared_one_by_one() {
+    let run = Run::of(farm("shm", &["a"], 2));
+    let (a, workers) = (run.join("a"), workers(&run, 2));
+    a.begin_group("out", &[]).unwrap();
+    (0..6).for_each(|number| assert_eq!(put(&a, number), 1));
+    assert!(workers.iter().all(has_nothing));
+    assert_eq!(a.end_group("out").unwrap(), 1);
+    assert!(take(&workers[0]).is_some() && take(&workers[1]).is_some());
+    std::thread::scope(|scope| {
+        scope.spawn(|| a.leave().unwrap());
+        assert_eq!(all_of(&workers).len(), 4);
+    });
+}

@@ -30,6 +30,10 @@ pub struct System {
     pub shape: Vec<u64>,
     /// The node on which it was offered.
     pub node: Arc<str>,
+    /// Which group of its port it is of, from 0; `None`: it was offered alone.
+    pub group: Option<u64>,
+    /// How many objects of its group follow it at the reader; the writer does not know that.
+    pub follow: Option<u64>,
 }
 
 impl System {
@@ -45,6 +49,8 @@ impl System {
             SystemAttribute::Size => Operand::Integer(self.size.into()),
             SystemAttribute::Type => Operand::Text(self.kind),
             SystemAttribute::Node => Operand::Text(&self.node),
+            SystemAttribute::Group => Operand::Integer(self.group?.into()),
+            SystemAttribute::Follow => Operand::Integer(self.follow?.into()),
             SystemAttribute::Shape => return None,
         })
     }
@@ -62,6 +68,8 @@ impl System {
             SystemAttribute::Size => Value::Uint(self.size),
             SystemAttribute::Type => Value::Text(self.kind.into()),
             SystemAttribute::Node => Value::Text((&*self.node).into()),
+            SystemAttribute::Group => Value::Uint(self.group?),
+            SystemAttribute::Follow => Value::Uint(self.follow?),
         })
     }
 }

@@ -194,6 +194,10 @@ pub enum SystemAttribute {
     Type,
     Shape,
     Node,
+    /// Which group of its port it is of, from 0.
+    Group,
+    /// How many objects of its group follow it.
+    Follow,
 }
 
 const ANY_UINT: Type = Type::Uint(Bounds { least: None, most: None });
@@ -212,6 +216,8 @@ pub const SYSTEM: &[(&str, SystemAttribute, Type)] = &[
     ("sys.type", SystemAttribute::Type, Type::Text),
     ("sys.shape", SystemAttribute::Shape, Type::Ints(Bounds { least: None, most: None })),
     ("sys.node", SystemAttribute::Node, Type::Text),
+    ("sys.group", SystemAttribute::Group, ANY_UINT),
+    ("sys.follow", SystemAttribute::Follow, ANY_UINT),
 ];
 
 /// The attributes of a datatype.
@@ -291,6 +297,15 @@ impl Schema {
     /// assert_eq!(schema.read("step=x").unwrap_err().problem, "step: 'x' is no int");
     /// ```
     pub fn read(&self, text: &str) -> Result<Vec<Option<Value>>, Mistake> {
+        self.read_some(text)
+            .and_then(|set| self.with_defaults(set).map_err(|problem| Mistake::new(0..text.len(), problem)))
+    }
+
+    /// The attributes that a text gives, without defaults; those that are required may be missing.
+    ///
+    /// # Errors
+    /// As of [`Schema::read`].
+    pub fn read_some(&self, text: &str) -> Result<Vec<Option<Value>>, Mistake> {
         let mut scanner = Scanner { text, at: 0 };
         let mut set = Vec::new();
         loop {
@@ -311,7 +326,7 @@ impl Schema {
             }
             set.push((name, value));
         }
-        self.complete(set).map_err(|problem| Mistake::new(0..text.len(), problem))
+        self.some(set).map_err(|problem| Mistake::new(0..text.len(), problem))
     }
 
     /// The attributes of an object for which these were set: with defaults, and everything checked.
@@ -319,7 +334,15 @@ impl Schema {
     /// # Errors
     /// An attribute that does not exist, a value that is not allowed, or one that is required and missing; the text names it.
     pub fn complete<'a>(&self, set: impl IntoIterator<Item = (&'a str, Value)>) -> Result<Vec<Option<Value>>, String> {
-        let mut values: Vec<Option<Value>> = self.attributes.iter().map(|each| each.default.clone()).collect();
+        self.some(set).and_then(|values| self.with_defaults(values))
+    }
+
+    /// Attributes that were set, without defaults; those that are required may be missing.
+    ///
+    /// # Errors
+    /// An attribute that does not exist, or a value that is not allowed; the text names it.
+    pub fn some<'a>(&self, set: impl IntoIterator<Item = (&'a str, Value)>) -> Result<Vec<Option<Value>>, String> {
+        let mut values = vec![None; self.attributes.len()];
         for (name, value) in set {
             let (place, kind) = self.find(name)?;
             let Place::Own(number) = place else {
@@ -327,7 +350,18 @@ impl Schema {
             };
             values[number] = Some(kind.take(value).map_err(|problem| format!("{name} = {problem}"))?);
         }
-        for (attribute, value) in self.attributes.iter().zip(&values) {
+        Ok(values)
+    }
+
+    /// The same with defaults where nothing was set.
+    ///
+    /// # Errors
+    /// One that is required is missing; the text names it.
+    pub fn with_defaults(&self, mut values: Vec<Option<Value>>) -> Result<Vec<Option<Value>>, String> {
+        for (attribute, value) in self.attributes.iter().zip(&mut values) {
+            if value.is_none() {
+                value.clone_from(&attribute.default);
+            }
             if attribute.is_required && value.is_none() {
                 return Err(format!("{} is missing, which is required ({})", attribute.name, attribute.kind));
             }

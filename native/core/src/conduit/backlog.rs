@@ -60,15 +60,7 @@ impl<T> Reader<T> {
 impl<T: Clone> Backlog<T> {
     /// Nothing waits, and nobody reads yet.
     pub fn new(limit_bytes: u64, may_lose: bool, ahead: Ahead) -> Backlog<T> {
-        Backlog {
-            readers: Vec::new(),
-            waiting: VecDeque::new(),
-            held_bytes: 0,
-            limit_bytes,
-            may_lose,
-            ahead,
-            turn: 0,
-        }
+        Backlog { readers: Vec::new(), waiting: VecDeque::new(), held_bytes: 0, limit_bytes, may_lose, ahead, turn: 0 }
     }
 
     /// Adds a reader; returns its place.
@@ -263,7 +255,8 @@ mod tests {
         given(&mut backlog, now);
         backlog.settle(0, 0, now);
         (2..12).for_each(|object| _ = backlog.add(object, 1));
-        let ahead: Vec<u32> = given(&mut backlog, now).into_iter().filter(|(at, _)| *at == 0).map(|(_, it)| it).collect();
+        let ahead: Vec<u32> =
+            given(&mut backlog, now).into_iter().filter(|(at, _)| *at == 0).map(|(_, it)| it).collect();
         assert_eq!(ahead, [2, 3, 4, 5, 6, 7, 8, 9]);
         assert_eq!(backlog.reader_gone(0, 6, now), 0);
         backlog.settle(1, 0, now);

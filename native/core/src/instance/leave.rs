@@ -50,6 +50,7 @@ impl Instance {
             program.sequence.may_leave()?;
         }
         self.end_run_of_outlets()?;
+        self.tell_rest_of_groups();
         let left_over: Vec<String> = self.program()?.outlets.iter().flat_map(Chain::left_over).collect();
         left_over.iter().for_each(|text| self.warn(text));
         if let Backend::Run { runtime } = &self.backend {
@@ -112,7 +113,8 @@ impl Instance {
                 if state.conduits.receiving[end].spec.sender == self.name()
                     && !state.conduits.receiving[end].has_everything()
                 {
-                    let (conduit, taken) = (state.conduits.receiving[end].spec.id, state.conduits.receiving[end].done());
+                    let (conduit, taken) =
+                        (state.conduits.receiving[end].spec.id, state.conduits.receiving[end].done());
                     if let Some(own) = state.conduits.sending_end(conduit) {
                         // It is its own receiver: what was taken was sent.
                         let _ = state.conduits.sending[own].receiver_gone(taken);

@@ -6,9 +6,9 @@
 //!
 //! Ports of pools have no place in the order of operators.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
@@ -21,6 +21,7 @@ use xmml_pool::value::Value;
 use xmml_wire::data::{Array, Data, Element};
 use xmml_wire::error::{Error, Result};
 use xmml_wire::frame::{encode_message, EncodedMessage};
+use xmml_wire::lock::lock;
 use xmml_wire::message::Message;
 use xmml_wire::methods::Place;
 
@@ -87,9 +88,37 @@ pub fn as_messages(
     (0..).zip(objects).map(pack).collect()
 }
 
-/// An object as it travels: a list of its packed attributes and its payload.
+/// An object as it travels: a list of its packed attributes and its payload. (A group: of those of each member, and the number of the
+/// group.)
 fn on_the_way(schema: &Schema, packed: Packed, payload: Data) -> std::result::Result<Data, String> {
     Ok(Data::List(vec![Data::Bytes(packed.write(schema)?.into()), payload]))
+}
+
+/// The objects of what has come: one that was put alone, or those of a group, each as a list of its packed attributes, its payload and
+/// what it has of its group.
+///
+/// # Errors
+/// It is none such.
+fn taken_apart(message: Message) -> std::result::Result<SmallVec<[Message; 1]>, String> {
+    let foreign = || "it sent what is no object".to_owned();
+    let (timestamp, next_timestamp) = (message.timestamp, message.next_timestamp);
+    let Data::List(mut parts) = message.data else { return Err(foreign()) };
+    let of_object = |parts| Message { timestamp, next_timestamp, data: Data::List(parts) };
+    if let [Data::Bytes(_), _] = parts[..] {
+        return Ok(SmallVec::from_buf([of_object(parts)]));
+    }
+    let (Some(Data::Int(group)), 1..) = (parts.pop(), parts.len()) else { return Err(foreign()) };
+    if parts.len() % 2 != 0 {
+        return Err(foreign());
+    }
+    let mut follow = (parts.len() / 2) as i64;
+    let mut parts = parts.into_iter();
+    let mut objects = SmallVec::new();
+    while let (Some(packed), Some(payload)) = (parts.next(), parts.next()) {
+        follow -= 1;
+        objects.push(of_object(vec![packed, payload, Data::Int(group), Data::Int(follow)]));
+    }
+    Ok(objects)
 }
 
 impl Object {
@@ -98,14 +127,21 @@ impl Object {
     /// # Errors
     /// It is none such; the text says why.
     fn of_message(schema: &Arc<Schema>, message: Message, system: System) -> std::result::Result<Object, String> {
-        let parts = match message.data {
-            Data::List(parts) => <[Data; 2]>::try_from(parts).ok(),
-            _ => None,
+        let Data::List(parts) = message.data else { return Err("it sent what is no object".into()) };
+        let mut parts = parts.into_iter();
+        let (Some(Data::Bytes(packed)), Some(data)) = (parts.next(), parts.next()) else {
+            return Err("it sent what is no object".into());
         };
-        let Some([Data::Bytes(packed), data]) = parts else { return Err("it sent what is no object".into()) };
+        let mut of_group = parts.map(|part| match part {
+            Data::Int(number) => {
+                u64::try_from(number).map_err(|_| format!("it sent {number} as the number of a group"))
+            }
+            _ => Err("it sent what is no object".to_owned()),
+        });
+        let (group, follow) = (of_group.next().transpose()?, of_group.next().transpose()?);
         let Packed { seq, node, own } = Packed::read(&packed, schema)?;
         let (t, dt_next) = (message.timestamp, message.next_timestamp);
-        let system = with_payload(System { t, dt_next, seq, node: node.into(), ..system }, &data);
+        let system = with_payload(System { t, dt_next, seq, node: node.into(), group, follow, ..system }, &data);
         Ok(Object { attributes: Attributes { schema: schema.clone(), own, system }, data })
     }
 }
@@ -141,10 +177,32 @@ struct Written {
     system: System,
     /// How many objects were put.
     count: AtomicU64,
+    /// How many groups were begun.
+    groups: AtomicU64,
+    group: Mutex<Option<Group>>,
+}
+
+/// A group that was begun and has not ended.
+struct Group {
+    number: u64,
+    /// Attributes of all its members.
+    common: Vec<Option<Value>>,
+    members: Vec<Member>,
+}
+
+/// An object that waits for the end of its group.
+struct Member {
+    /// Its packed attributes, and its payload, whose memory is the instance's.
+    parts: [Data; 2],
+    timestamp: f64,
+    /// The readers that choose it, by their places.
+    readers: SmallVec<[usize; 4]>,
 }
 
 struct Reader {
     way: Way,
+    /// It is several, which share the objects.
+    is_queue: bool,
     /// `instance.port`, for people.
     name: String,
     selector: Selector,
@@ -169,6 +227,8 @@ struct Read {
     next: AtomicUsize,
     /// One more than the receiving end of the object that was taken last, if that is settled when the next one is taken; else 0.
     unsettled: AtomicUsize,
+    /// Objects of a group that has come, of which others were taken.
+    rest: Mutex<VecDeque<Message>>,
 }
 
 struct Writer {
@@ -227,7 +287,14 @@ impl Pools {
             let (instance, index) = copy_of(&spec.name);
             let (port, node) = (conduit.sender_port.as_str().into(), Place::here().host.into());
             let system = System { instance, index, port, node, ..System::default() };
-            Written { schema: schema.clone(), readers: Vec::new(), system, count: AtomicU64::new(0) }
+            Written {
+                schema: schema.clone(),
+                readers: Vec::new(),
+                system,
+                count: AtomicU64::new(0),
+                groups: AtomicU64::new(0),
+                group: Mutex::default(),
+            }
         };
         let written = self.written.entry(port).or_insert_with(fresh);
         let reader: &str = if pool.is_queue { &copy_of(&conduit.receiver).0 } else { &conduit.receiver };
@@ -246,7 +313,7 @@ impl Pools {
                 Way::Backlog(number)
             }
         };
-        written.readers.push(Reader { way, name, selector: compiled(conduit, pool, schema)? });
+        written.readers.push(Reader { way, is_queue: pool.is_queue, name, selector: compiled(conduit, pool, schema)? });
         Ok(())
     }
 
@@ -275,6 +342,16 @@ impl Pools {
     fn read_by(&self, port: &Port) -> Option<&Read> {
         self.read.get(&port.number)
     }
+}
+
+/// Attributes that were set, without defaults.
+fn some(schema: &Schema, attributes: &[(&str, Value)]) -> Set {
+    schema.some(attributes.iter().map(|(name, value)| (*name, value.clone())))
+}
+
+/// Attributes that a text sets, without defaults.
+fn read_some(schema: &Schema, attributes: &str) -> Set {
+    schema.read_some(attributes).map_err(|mistake| mistake.problem)
 }
 
 fn compiled(conduit: &ConduitSpec, pool: &PoolSpec, schema: &Schema) -> Result<Selector> {
@@ -324,8 +401,7 @@ impl Instance {
     /// # Errors
     /// [`Error::Usage`]: an attribute that does not exist, is not allowed or is missing, or a port that carries messages.
     pub fn put(&self, port: &str, data: Data, attributes: &[(&str, Value)]) -> Result<u64> {
-        let set = |schema: &Schema| schema.complete(attributes.iter().map(|(name, value)| (*name, value.clone())));
-        self.put_with(port, data, set)
+        self.put_with(port, data, |schema| some(schema, attributes))
     }
 
     /// [`Instance::put`] with attributes as a text gives them: `step=3 level='high' heights=[0.5,1]`.
@@ -333,32 +409,102 @@ impl Instance {
     /// # Errors
     /// As there.
     pub fn put_described(&self, port: &str, data: Data, attributes: &str) -> Result<u64> {
-        self.put_with(port, data, |schema| schema.read(attributes).map_err(|mistake| mistake.problem))
+        self.put_with(port, data, |schema| read_some(schema, attributes))
+    }
+
+    /// Begins a group: objects that are put on this port from now on become visible together, when it ends. `attributes` are those that all
+    /// of them have, unless a `put` says otherwise.
+    ///
+    /// Of ranks that joined together all call this.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: a group was begun there and has not ended, an attribute that does not exist or is not allowed, or a port that
+    /// carries messages.
+    pub fn begin_group(&self, port: &str, attributes: &[(&str, Value)]) -> Result<()> {
+        self.begin_group_with(port, |schema| some(schema, attributes))
+    }
+
+    /// [`Instance::begin_group`] with attributes as a text gives them.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn begin_group_described(&self, port: &str, attributes: &str) -> Result<()> {
+        self.begin_group_with(port, |schema| read_some(schema, attributes))
+    }
+
+    fn begin_group_with(&self, port: &str, set: impl FnOnce(&Schema) -> Set) -> Result<()> {
+        let begin = || {
+            let Some((declared, written)) = self.written_alone(port)? else { return Ok(0) };
+            let common = set(&written.schema).map_err(|problem| self.refused(declared, &problem))?;
+            let mut group = lock(&written.group);
+            if group.is_some() {
+                return Err(self.refused(declared, "a group was begun here and has not ended"));
+            }
+            let number = written.groups.fetch_add(1, Ordering::Relaxed);
+            *group = Some(Group { number, common, members: Vec::new() });
+            Ok(0)
+        };
+        self.as_one(port, begin).map(drop)
+    }
+
+    /// Ends a group: each reader gets those of its objects that it chooses, all at once. Returns how many readers get some.
+    ///
+    /// Waits until each of them has room for what it gets, or holds nothing. Of ranks that joined together all call this.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: no group was begun.
+    pub fn end_group(&self, port: &str) -> Result<u64> {
+        self.as_one(port, || {
+            let Some((declared, written)) = self.written_alone(port)? else { return Ok(0) };
+            let group = lock(&written.group).take();
+            let group = group.ok_or_else(|| self.refused(declared, "no group was begun here"))?;
+            self.offer_group(declared, written, &group)
+        })
+    }
+
+    /// Forgets a group that was begun, with its objects; nobody has seen them.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: a port that carries messages.
+    pub fn abandon_group(&self, port: &str) -> Result<()> {
+        let abandon = || {
+            let Some((_, written)) = self.written_alone(port)? else { return Ok(0) };
+            *lock(&written.group) = None;
+            Ok(0)
+        };
+        self.as_one(port, abandon).map(drop)
     }
 
     fn put_with(&self, port: &str, data: Data, set: impl FnOnce(&Schema) -> Set) -> Result<u64> {
+        self.as_one(port, || self.put_here(port, data, set))
+    }
+
+    /// What rank 0 of ranks that joined together does for all.
+    fn as_one(&self, port: &str, call: impl FnOnce() -> Result<u64>) -> Result<u64> {
         match self.together(port)? {
-            None => self.put_here(port, data, set),
-            Some(team) => team::share(team, (team.rank() == 0).then(|| self.put_here(port, data, set))),
+            None => call(),
+            Some(team) => team::share(team, (team.rank() == 0).then(call)),
+        }
+    }
+
+    /// An out port that leads to pools, and to nothing else; `None`: it is not coupled.
+    fn written_alone(&self, port: &str) -> Result<Option<(&Port, &Written)>> {
+        let declared = self.ports.out(port)?;
+        drop(self.program()?);
+        match self.pools.written_by(declared) {
+            Some(written) if declared.ends().next().is_none() => Ok(Some((declared, written))),
+            None if !declared.is_connected() && !declared.is_open => Ok(None),
+            _ => Err(self.carries_messages(declared, "put")),
         }
     }
 
     fn put_here(&self, port: &str, mut data: Data, set: impl FnOnce(&Schema) -> Set) -> Result<u64> {
-        let declared = self.ports.out(port)?;
+        let Some((declared, written)) = self.written_alone(port)? else { return Ok(0) };
         let timestamp = self.program()?.clock.time();
-        let Some(written) = self.pools.written_by(declared) else {
-            return match declared.is_connected() || declared.is_open {
-                true => Err(self.carries_messages(declared, "put")),
-                false => Ok(0),
-            };
-        };
-        if declared.ends().next().is_some() {
-            return Err(self.carries_messages(declared, "put"));
-        }
-        let own = set(&written.schema).map_err(|problem| self.refused(declared, &problem))?;
+        let told = |problem: String| self.refused(declared, &problem);
+        let own = set(&written.schema).map_err(told)?;
         self.hand_over(&mut data)?;
-        let message = Message { timestamp, next_timestamp: None, data };
-        self.offer(declared, written, own, message)
+        self.offer(declared, written, own, Message { timestamp, next_timestamp: None, data })
     }
 
     /// The error for a call that objects need, on a port that carries messages.
@@ -399,48 +545,130 @@ impl Instance {
         Ok(!written.readers.iter().all(gone))
     }
 
+    /// Offers an object to the readers that choose it; returns how many that are. `own` are its attributes without defaults.
     fn offer(&self, port: &Port, written: &Written, own: Vec<Option<Value>>, message: Message) -> Result<u64> {
+        if let Some(group) = &mut *lock(&written.group) {
+            let own = own.into_iter().zip(&group.common).map(|(own, common)| own.or_else(|| common.clone())).collect();
+            return self.add_to_group(port, written, group, own, message);
+        }
+        let (packed, readers) = self.chosen(port, written, own, &message, None)?;
+        let Some(packed) = packed else { return Ok(0) };
+        let data = on_the_way(&written.schema, packed, message.data);
+        let data = data.map_err(|problem| self.refused(port, &problem))?;
+        let ways: SmallVec<[Way; 4]> = readers.iter().map(|reader| written.readers[*reader].way).collect();
+        self.deliver(port, &ways, Message { data, ..message })
+    }
+
+    /// Which readers choose an object, by their places, and what travels with it; `None`: nobody does.
+    fn chosen(
+        &self,
+        port: &Port,
+        written: &Written,
+        own: Vec<Option<Value>>,
+        message: &Message,
+        group: Option<u64>,
+    ) -> Result<(Option<Packed>, SmallVec<[usize; 4]>)> {
+        let own = written.schema.with_defaults(own).map_err(|problem| self.refused(port, &problem))?;
         let seq = written.count.fetch_add(1, Ordering::Relaxed);
         let (t, dt_next) = (message.timestamp, message.next_timestamp);
-        let system = System { t, dt_next, seq, rank: self.rank(), ..written.system.clone() };
+        let system = System { t, dt_next, seq, rank: self.rank(), group, ..written.system.clone() };
         let system = with_payload(system, &message.data);
-        let mut ways: SmallVec<[Way; 4]> = SmallVec::new();
-        for reader in &written.readers {
+        let mut readers = SmallVec::new();
+        for (place, reader) in written.readers.iter().enumerate() {
             let chosen = reader.selector.matches(&Described { own: &own, system: &system });
             let told = |undefined| self.refused(port, &format!("the selector of {}: {undefined}", reader.name));
             if chosen.map_err(told)? {
-                ways.push(reader.way);
+                readers.push(place);
             }
         }
-        if ways.is_empty() {
-            return Ok(0);
-        }
         let packed = Packed { seq, node: (&*system.node).into(), own };
-        let data = on_the_way(&written.schema, packed, message.data);
-        let data = data.map_err(|problem| self.refused(port, &problem))?;
-        let mut message = Message { data, ..message };
-        if let [Way::Straight(end)] = ways[..] {
-            return Ok(self.transmit_encoded(&port.name, end, &message, None)?.into());
+        Ok(((!readers.is_empty()).then_some(packed), readers))
+    }
+
+    fn add_to_group(
+        &self,
+        port: &Port,
+        written: &Written,
+        group: &mut Group,
+        own: Vec<Option<Value>>,
+        message: Message,
+    ) -> Result<u64> {
+        let (packed, readers) = self.chosen(port, written, own, &message, Some(group.number))?;
+        let Some(packed) = packed else { return Ok(0) };
+        let packed = packed.write(&written.schema).map_err(|problem| self.refused(port, &problem))?;
+        let ways: SmallVec<[Way; 4]> = readers.iter().map(|reader| written.readers[*reader].way).collect();
+        let message = self.for_all(&self.ends_by(&ways), message, false)?;
+        let Message { timestamp, data, .. } = self.owned(&message)?;
+        let chosen_by = readers.len() as u64;
+        group.members.push(Member { parts: [Data::Bytes(packed.into()), data], timestamp, readers });
+        Ok(chosen_by)
+    }
+
+    /// Gives each reader what it chooses of a group: in one message, so that it sees all or nothing; or, if it shares with others, in one for
+    /// each object.
+    fn offer_group(&self, port: &Port, written: &Written, group: &Group) -> Result<u64> {
+        let message = |members: &[&Member]| {
+            let mut parts = Vec::with_capacity(2 * members.len() + 1);
+            members.iter().for_each(|member| parts.extend(member.parts.iter().cloned()));
+            parts.push(Data::Int(group.number as i64));
+            let timestamp = members.first().map_or(0.0, |member| member.timestamp);
+            Message { timestamp, next_timestamp: None, data: Data::List(parts) }
+        };
+        let mut reached = 0;
+        // Readers that choose the same objects share a message.
+        let mut together: Vec<(Vec<usize>, SmallVec<[Way; 4]>)> = Vec::new();
+        for (place, reader) in written.readers.iter().enumerate() {
+            let chosen: Vec<usize> =
+                (0..group.members.len()).filter(|member| group.members[*member].readers.contains(&place)).collect();
+            if chosen.is_empty() {
+                continue;
+            }
+            if reader.is_queue {
+                let single =
+                    chosen.iter().map(|member| self.deliver(port, &[reader.way], message(&[&group.members[*member]])));
+                reached += single.sum::<Result<u64>>()?.min(1);
+                continue;
+            }
+            match together.iter_mut().find(|(same, _)| *same == chosen) {
+                Some((_, ways)) => ways.push(reader.way),
+                None => together.push((chosen, SmallVec::from_slice(&[reader.way]))),
+            }
         }
-        let ends: SmallVec<[usize; 4]> = self.with_state(|state| {
+        for (chosen, ways) in together {
+            let members: Vec<&Member> = chosen.iter().map(|member| &group.members[*member]).collect();
+            reached += self.deliver(port, &ways, message(&members))?;
+        }
+        Ok(reached)
+    }
+
+    /// The sending ends of these ways.
+    fn ends_by(&self, ways: &[Way]) -> SmallVec<[usize; 4]> {
+        self.with_state(|state| {
             let ends_by = |way: &Way| match way {
                 Way::Straight(end) => SmallVec::from_slice(&[*end]),
                 Way::Backlog(number) => SmallVec::<[usize; 4]>::from_slice(state.backlogs.ends(*number)),
             };
             ways.iter().flat_map(ends_by).collect()
-        });
-        message = self.for_all(&ends, message, false)?;
+        })
+    }
+
+    /// Sends what readers choose by these ways; returns how many have not left.
+    fn deliver(&self, port: &Port, ways: &[Way], mut message: Message) -> Result<u64> {
+        if let [Way::Straight(end)] = *ways {
+            return Ok(self.transmit_encoded(&port.name, end, &message, None)?.into());
+        }
+        message = self.for_all(&self.ends_by(ways), message, false)?;
         if ways.iter().any(|way| matches!(way, Way::Backlog(_))) {
             message = self.owned(&message)?;
         }
-        let (mut once, mut taken) = (None, 0);
+        let (mut once, mut reached) = (None, 0);
         for way in ways {
-            taken += u64::from(match way {
+            reached += u64::from(match *way {
                 Way::Straight(end) => self.transmit_encoded(&port.name, end, &message, Some(&mut once))?,
                 Way::Backlog(number) => self.put_in_backlog(number, &message, &mut once)?,
             });
         }
-        Ok(taken)
+        Ok(reached)
     }
 
     /// Puts an object, whose memory is the instance's, into a backlog, waiting for room; false: all its readers have left. `once` is what the
@@ -482,7 +710,8 @@ impl Instance {
             .map(|(name, written)| {
                 let objects = outputs.remove(name).unwrap_or_default().into_iter();
                 let object = |message| Object::of_message(&written.schema, message, written.system.clone()).ok();
-                (name.clone(), objects.filter_map(object).collect())
+                let all = objects.flat_map(|message| taken_apart(message).unwrap_or_default());
+                (name.clone(), all.filter_map(object).collect())
             })
             .collect()
     }
@@ -551,20 +780,42 @@ impl Instance {
         if let Some(end) = read.unsettled.swap(0, Ordering::Relaxed).checked_sub(1) {
             self.with_state(|state| state.settle(end));
         }
+        if let Some(message) = lock(&read.rest).pop_front() {
+            return Ok(Received::Message(message));
+        }
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let found = self.wait(&read.awaited, until, |state| read.next(state))?;
         let Some(found) = found else { return Ok(Received::TimedOut) };
-        let Some((number, mut message)) = found else { return Ok(Received::Ended) };
-        if let Data::List(parts) = &mut message.data {
-            parts.push(Data::Int(number as i64));
-        }
+        let Some((number, message)) = found else { return Ok(Received::Ended) };
         self.account_outside_loop(&message)?;
-        Ok(Received::Message(message))
+        let foreign = |problem| Error::Protocol { peer: read.writers[number].name.clone(), problem };
+        let mut objects = taken_apart(message).map_err(foreign)?.into_iter().map(|mut object| {
+            if let Data::List(parts) = &mut object.data {
+                parts.push(Data::Int(number as i64));
+            }
+            object
+        });
+        let first = objects.next().map_or(Received::Ended, Received::Message);
+        lock(&read.rest).extend(objects);
+        Ok(first)
+    }
+
+    /// Says which objects of groups the program has not taken, of which it has taken others.
+    pub(super) fn tell_rest_of_groups(&self) {
+        for (number, read) in &self.pools.read {
+            let rest = lock(&read.rest).len();
+            if rest > 0 {
+                self.warn(&format!("{} objects of a group were not taken at {}", rest, self.spec.ports[*number].name));
+            }
+        }
     }
 
     /// Whether an object waits at an in port, or (`Some(false)`) none will come; `None`: neither at the time `until`.
     pub(super) fn look_for_object(&self, port: &Port, until: Instant) -> Result<Option<bool>> {
         let Some(read) = self.pools.read_by(port) else { return Ok(Some(false)) };
+        if !lock(&read.rest).is_empty() {
+            return Ok(Some(true));
+        }
         self.wait(&read.awaited.clone().unreported(), Some(until), |state| {
             Ok(match read.look(state)? {
                 Looked::Object(..) => Some(true),

@@ -143,7 +143,8 @@ impl Conduits {
     /// Messages sent and received so far per conduit, where there are any.
     pub fn counts(&self) -> (Counts, Counts) {
         let sent = self.sending.iter().filter(|end| end.sent > 0).map(|end| (end.spec.id, end.sent)).collect();
-        let received = self.receiving.iter().filter(|end| end.done() > 0).map(|end| (end.spec.id, end.done())).collect();
+        let received =
+            self.receiving.iter().filter(|end| end.done() > 0).map(|end| (end.spec.id, end.done())).collect();
         (sent, received)
     }
 
