@@ -147,6 +147,42 @@ def test_programs_in_c_cpp_and_python_put_and_take_each_others_objects(run_model
     assert "c_writer.fields: param: 'w' is not allowed: it is enum(t,u,v)" in refused
 
 
+def test_the_objects_of_a_group_come_together_and_those_of_one_that_failed_never(tmp_path: Path) -> None:
+    writer = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                fields = me.out("fields")
+                for step in range(3):
+                    with fields.group(step=step) as record:
+                        for param in "tuv":
+                            record.put(step * 10 + ord(param), param=param)
+                try:
+                    with me.group("fields", step=3) as record:
+                        record.put(0, param="t")
+                        raise ValueError
+                except ValueError:
+                    me.put("fields", 1, step=4)
+    """
+    reader = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                for field in me.objects("fields"):
+                    print(field["step"], field.get("param"), field.get("sys.group"), field.get("sys.follow"))
+    """
+    model = model_of(
+        tmp_path / "model",
+        {"Writer": writer, "Reader": reader},
+        '<instance id="w" submodel="Writer"/><instance id="r" submodel="Reader"/>',
+        pool("w", "r", "not param = 'u'"),
+    )
+    assert run_document(model, folder=tmp_path / "run").lines("r") == [
+        *(f"{step} {param} {step} {follow}" for step in range(3) for param, follow in (("t", 1), ("v", 0))),
+        "4 None None None",
+    ]
+
+
 def test_an_attribute_that_is_not_allowed_fails_the_run_by_name(tmp_path: Path) -> None:
     writer = """
         import xmml

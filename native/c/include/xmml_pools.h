@@ -36,6 +36,18 @@ xmml_status xmml_put_array_order(xmml_instance *me, const char *port, xmml_dtype
 xmml_status xmml_put(xmml_instance *me, const char *port, const xmml_value *value, const char *attributes,
                      uint64_t *readers);
 
+/* Begins a group: objects that are put on this port from now on become visible together, when it ends; until then no put waits. They have
+   these attributes, unless a put gives others. Each has "sys.group", the number of the group, and "sys.follow", how many objects of the
+   group follow at its reader. */
+xmml_status xmml_group_begin(xmml_instance *me, const char *port, const char *attributes);
+
+/* Ends it. Each reader gets those objects that it chooses, all at once; `readers`, unless it is NULL, is set to how many readers get some.
+   A group that is larger than the limit of a reader waits until that holds nothing. */
+xmml_status xmml_group_end(xmml_instance *me, const char *port, uint64_t *readers);
+
+/* Forgets it and its objects, which nobody has seen. */
+xmml_status xmml_group_abandon(xmml_instance *me, const char *port);
+
 /* The next object that the selector of this port chooses, as a message to be freed; XMML_ENDED when all writers have left. */
 xmml_status xmml_take(xmml_instance *me, const char *port, xmml_message **object);
 
@@ -55,6 +67,9 @@ xmml_status xmml_attribute(xmml_message *object, const char *name, const xmml_va
 #define xmml_put_array(...) (xmml_at(__FILE__, __LINE__), xmml_put_array(__VA_ARGS__))
 #define xmml_put_array_order(...) (xmml_at(__FILE__, __LINE__), xmml_put_array_order(__VA_ARGS__))
 #define xmml_put(...) (xmml_at(__FILE__, __LINE__), xmml_put(__VA_ARGS__))
+#define xmml_group_begin(...) (xmml_at(__FILE__, __LINE__), xmml_group_begin(__VA_ARGS__))
+#define xmml_group_end(...) (xmml_at(__FILE__, __LINE__), xmml_group_end(__VA_ARGS__))
+#define xmml_group_abandon(...) (xmml_at(__FILE__, __LINE__), xmml_group_abandon(__VA_ARGS__))
 #define xmml_take(...) (xmml_at(__FILE__, __LINE__), xmml_take(__VA_ARGS__))
 #define xmml_take_timeout(...) (xmml_at(__FILE__, __LINE__), xmml_take_timeout(__VA_ARGS__))
 #define xmml_attribute(...) (xmml_at(__FILE__, __LINE__), xmml_attribute(__VA_ARGS__))

@@ -73,6 +73,35 @@ pub extern "C" fn xmml_put_array_order(
 }
 
 #[no_mangle]
+pub extern "C" fn xmml_group_begin(me: Option<&Member>, port: Text, attributes: Text) -> c_int {
+    guard(|| {
+        let (me, port) = member_and_port(me, port)?;
+        let attributes = optional_text(attributes, "attributes")?.unwrap_or_default();
+        Ok(me.core.begin_group_described(port, attributes)?)
+    })
+}
+
+#[no_mangle]
+pub extern "C" fn xmml_group_end(me: Option<&Member>, port: Text, readers: Out<u64>) -> c_int {
+    guard(|| {
+        let (me, port) = member_and_port(me, port)?;
+        let reached = me.core.end_group(port)?;
+        if let Some(readers) = wanted(readers) {
+            readers.set(reached);
+        }
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub extern "C" fn xmml_group_abandon(me: Option<&Member>, port: Text) -> c_int {
+    guard(|| {
+        let (me, port) = member_and_port(me, port)?;
+        Ok(me.core.abandon_group(port)?)
+    })
+}
+
+#[no_mangle]
 pub extern "C" fn xmml_take(me: Option<&Member>, port: Text, object: Out<*mut CMessage>) -> c_int {
     guard(|| take(me, port, None, object))
 }

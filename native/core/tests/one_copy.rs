@@ -155,8 +155,7 @@ fn an_object_of_a_pool_lies_in_memory_once() {
     for number in 0..RECEIVERS {
         let name = format!("b{number}");
         model = model.submodel(&name, "in:S", 1).couple_with("a.out", &format!("{name}.in"), |conduit| {
-            let pool =
-                PoolSpec { attributes: "step:int name:str".into(), select: String::new(), variables: BTreeMap::new() };
+            let pool = PoolSpec { attributes: "step:int name:str".into(), ..PoolSpec::default() };
             conduit.pool = Some(Box::new(pool));
         });
     }

@@ -31,7 +31,7 @@ use crate::payload;
 use crate::pool;
 use crate::team::Ranks;
 
-use self::objects::Objects;
+use self::objects::{Group, Objects};
 use self::port::{InPort, OutPort};
 
 /// What a signal's handler raised during a wait, e.g. KeyboardInterrupt.
@@ -443,6 +443,23 @@ impl Instance {
             let set: Vec<_> = set.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
             core.put(port, data, &set)
         })
+    }
+
+    /// Return a context in which objects are put on `port` that become visible together, when it ends.
+    ///
+    /// `attributes` are those that all of them have, unless a `put` says otherwise. Every object of a group has the
+    /// attributes `sys.group`, its number, and `sys.follow`, how many of the group follow at this reader. A group that is
+    /// larger than the limit of a reader waits until that holds nothing.
+    ///
+    /// >>> with me.group("fields", step=3) as record:
+    /// ...     record.put(temperature, param="t")
+    ///
+    /// Raises:
+    ///     Error: when the block begins: an attribute does not exist or is not allowed, the port carries messages, or
+    ///         another group was begun there; when it ends: as `put`.
+    #[pyo3(signature = (port, /, **attributes))]
+    pub fn group(slf: Py<Instance>, port: String, attributes: Option<&Bound<'_, PyDict>>) -> PyResult<Group> {
+        Ok(Group { instance: slf, port, common: pool::attributes_of(attributes)? })
     }
 
     /// Wait for the next object on `port` that its selector chooses and return it; None when all writers have ended.

@@ -34,6 +34,8 @@ mod _native {
     #[pymodule_export]
     use crate::filters::{filter_outputs, filter_size_ratio};
     #[pymodule_export]
+    use crate::instance::objects::Group;
+    #[pymodule_export]
     use crate::instance::port::{BoundPort, InPort, OutPort};
     #[pymodule_export]
     use crate::instance::Instance;

@@ -121,6 +121,12 @@ class Object:
     def __contains__(self, name: str, /) -> bool: ...
 
 @final
+class Group:
+    def __enter__(self) -> Self: ...
+    def put(self, data: Any = None, /, **attributes: Any) -> int: ...
+    def __exit__(self, exception: Any, value: Any, traceback: Any, /) -> None: ...
+
+@final
 class Path:
     """One end of a wide-area path, which `xmml.path` explains.
 
@@ -446,6 +452,7 @@ class Instance:
         Raises:
             Error: an attribute does not exist, is not allowed or is missing, or the port carries messages.
         """
+    def group(self, port: str, /, **attributes: Any) -> Group: ...
     def take(self, port: str, timeout: float | None = None) -> Object | None:
         """Wait for the next object on `port` that its selector chooses and return it; None when all writers have ended.
 
@@ -600,6 +607,7 @@ class OutPort(BoundPort):
 
         `Instance.put` explains it.
         """
+    def group(self, **attributes: Any) -> Group: ...
     def send_gathered(
         self,
         block: Any,

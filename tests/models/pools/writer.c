@@ -14,8 +14,10 @@ int main(void) {
     while (xmml_reuse(me, &again) == XMML_OK && again) {
         while (xmml_step(me, &t) == XMML_OK) {
             for (int i = 0; i < 6; i++) field[i] = t + i;
-            snprintf(text, sizeof text, "step=%d param=u share=%g", (int)t, t / 4);
-            if (xmml_put_array(me, "fields", XMML_F64, 2, shape, field, text, &readers) != XMML_OK) {
+            snprintf(text, sizeof text, "step=%d share=%g", (int)t, t / 4);
+            if (xmml_group_begin(me, "fields", "param=u") != XMML_OK ||
+                xmml_put_array(me, "fields", XMML_F64, 2, shape, field, text, &readers) != XMML_OK ||
+                xmml_group_end(me, "fields", NULL) != XMML_OK) {
                 fprintf(stderr, "%s\n", xmml_error());
                 return 1;
             }

@@ -322,8 +322,8 @@ mod tests {
                 }
             }
             while !backlog.is_settled() {
-                for place in 0..readers {
-                    settled.extend(at[place].drain(..));
+                for (place, at) in at.iter_mut().enumerate() {
+                    settled.extend(at.drain(..));
                     backlog.settle(place, 0, now);
                 }
                 while let Some((place, object)) = backlog.give(now, |_| true) {

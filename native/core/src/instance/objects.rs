@@ -1,150 +1,34 @@
 //! Objects of pools: writers put them, and the selectors of the readers choose among them.
 //!
 //! The coupling of a pool is a conduit for each writer and reader. [`Instance::put`] asks the selector of each, and sends the object by
-//! those that choose it; what nobody chooses is not sent. An object travels as a message: a list of its packed attributes
-//! ([`Packed`]) and its payload. [`Instance::take`] returns the next one of any writer; writers have their turns.
+//! those that choose it; what nobody chooses is not sent. [`Instance::take`] returns the next one of any writer; writers have their turns.
 //!
 //! Ports of pools have no place in the order of operators.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use xmml_pool::object::{Attributes, Described, System};
+use xmml_pool::object::{Described, System};
 use xmml_pool::packing::Packed;
 use xmml_pool::schema::Schema;
-use xmml_pool::selector::Selector;
 use xmml_pool::value::Value;
-use xmml_wire::data::{Array, Data, Element};
+use xmml_wire::data::Data;
 use xmml_wire::error::{Error, Result};
 use xmml_wire::frame::{encode_message, EncodedMessage};
 use xmml_wire::lock::lock;
 use xmml_wire::message::Message;
-use xmml_wire::methods::Place;
 
-use crate::conduit::inlet::Next;
-use crate::runtime::state::State;
 use crate::runtime::wait::WaitFor;
-use crate::spec::{ConduitSpec, Direction, InstanceSpec, PoolSpec};
+use crate::spec::Direction;
 use crate::team;
 
+use super::object::{on_the_way, taken_apart, with_payload, Object};
+use super::pools::{Group, Looked, Member, Read, Reader, Way, Written};
 use super::ports::Port;
 use super::{Backend, Instance, Received};
-
-/// An object that was taken.
-#[derive(Clone, Debug)]
-pub struct Object {
-    /// What is known of it.
-    pub attributes: Attributes,
-    /// What it holds.
-    pub data: Data,
-}
-
-impl Object {
-    /// The value of an attribute as data: lists as arrays of one dimension, a time as text; `None`: the object does not have it.
-    ///
-    /// # Errors
-    /// There is no such attribute, or it is a whole number that data cannot hold.
-    pub fn attribute(&self, name: &str) -> std::result::Result<Option<Data>, String> {
-        let Some(value) = self.attributes.get(name)? else { return Ok(None) };
-        Ok(Some(match value {
-            Value::Bool(value) => Data::Bool(value),
-            Value::Int(value) => Data::Int(value),
-            Value::Uint(value) => match i64::try_from(value) {
-                Ok(value) => Data::Int(value),
-                Err(_) => return Err(format!("{name} is {value}, which is larger than any int64")),
-            },
-            Value::Real(value) => Data::Float(value),
-            Value::Text(value) => Data::Text(value.into()),
-            Value::Time(value) => Data::Text(value.to_string()),
-            Value::Ints(values) => Data::Array(row(&values)?),
-            Value::Reals(values) => Data::Array(row(&values)?),
-            Value::Bytes(value) => Data::Bytes(value.into_vec().into()),
-        }))
-    }
-}
-
-fn row<T: Element>(values: &[T]) -> std::result::Result<Array, String> {
-    Array::from_slice(&[values.len() as u64], values).map_err(|error| error.to_string())
-}
-
-/// Messages that bring objects of an instance without a run to an in port, whose attributes are declared so.
-///
-/// # Errors
-/// What is wrong with the declarations or with an attribute.
-pub fn as_messages(
-    attributes: &str,
-    objects: impl IntoIterator<Item = (Data, Vec<(String, Value)>)>,
-) -> std::result::Result<Vec<Message>, String> {
-    let schema = Schema::parse(attributes).map_err(|mistake| mistake.to_string())?;
-    let pack = |(seq, (data, set)): (u64, (Data, Vec<(String, Value)>))| {
-        let own = schema.complete(set.iter().map(|(name, value)| (name.as_str(), value.clone())))?;
-        let data = on_the_way(&schema, Packed { seq, node: Place::here().host.into(), own }, data)?;
-        Ok(Message { data, ..Message::default() })
-    };
-    (0..).zip(objects).map(pack).collect()
-}
-
-/// An object as it travels: a list of its packed attributes and its payload. (A group: of those of each member, and the number of the
-/// group.)
-fn on_the_way(schema: &Schema, packed: Packed, payload: Data) -> std::result::Result<Data, String> {
-    Ok(Data::List(vec![Data::Bytes(packed.write(schema)?.into()), payload]))
-}
-
-/// The objects of what has come: one that was put alone, or those of a group, each as a list of its packed attributes, its payload and
-/// what it has of its group.
-///
-/// # Errors
-/// It is none such.
-fn taken_apart(message: Message) -> std::result::Result<SmallVec<[Message; 1]>, String> {
-    let foreign = || "it sent what is no object".to_owned();
-    let (timestamp, next_timestamp) = (message.timestamp, message.next_timestamp);
-    let Data::List(mut parts) = message.data else { return Err(foreign()) };
-    let of_object = |parts| Message { timestamp, next_timestamp, data: Data::List(parts) };
-    if let [Data::Bytes(_), _] = parts[..] {
-        return Ok(SmallVec::from_buf([of_object(parts)]));
-    }
-    let (Some(Data::Int(group)), 1..) = (parts.pop(), parts.len()) else { return Err(foreign()) };
-    if parts.len() % 2 != 0 {
-        return Err(foreign());
-    }
-    let mut follow = (parts.len() / 2) as i64;
-    let mut parts = parts.into_iter();
-    let mut objects = SmallVec::new();
-    while let (Some(packed), Some(payload)) = (parts.next(), parts.next()) {
-        follow -= 1;
-        objects.push(of_object(vec![packed, payload, Data::Int(group), Data::Int(follow)]));
-    }
-    Ok(objects)
-}
-
-impl Object {
-    /// What came in as [`on_the_way`] has made it; `system` says of the writer what does not travel.
-    ///
-    /// # Errors
-    /// It is none such; the text says why.
-    fn of_message(schema: &Arc<Schema>, message: Message, system: System) -> std::result::Result<Object, String> {
-        let Data::List(parts) = message.data else { return Err("it sent what is no object".into()) };
-        let mut parts = parts.into_iter();
-        let (Some(Data::Bytes(packed)), Some(data)) = (parts.next(), parts.next()) else {
-            return Err("it sent what is no object".into());
-        };
-        let mut of_group = parts.map(|part| match part {
-            Data::Int(number) => {
-                u64::try_from(number).map_err(|_| format!("it sent {number} as the number of a group"))
-            }
-            _ => Err("it sent what is no object".to_owned()),
-        });
-        let (group, follow) = (of_group.next().transpose()?, of_group.next().transpose()?);
-        let Packed { seq, node, own } = Packed::read(&packed, schema)?;
-        let (t, dt_next) = (message.timestamp, message.next_timestamp);
-        let system = with_payload(System { t, dt_next, seq, node: node.into(), group, follow, ..system }, &data);
-        Ok(Object { attributes: Attributes { schema: schema.clone(), own, system }, data })
-    }
-}
 
 /// Attributes of an object, or what is wrong with them.
 type Set = std::result::Result<Vec<Option<Value>>, String>;
@@ -162,188 +46,6 @@ pub enum Taken {
     NotConnected,
 }
 
-/// The pools of an instance, by the numbers of its ports.
-#[derive(Default)]
-pub(super) struct Pools {
-    written: HashMap<usize, Written>,
-    read: HashMap<usize, Read>,
-}
-
-/// An out port that leads to pools.
-struct Written {
-    schema: Arc<Schema>,
-    readers: Vec<Reader>,
-    /// What is the same of all objects of the port.
-    system: System,
-    /// How many objects were put.
-    count: AtomicU64,
-    /// How many groups were begun.
-    groups: AtomicU64,
-    group: Mutex<Option<Group>>,
-}
-
-/// A group that was begun and has not ended.
-struct Group {
-    number: u64,
-    /// Attributes of all its members.
-    common: Vec<Option<Value>>,
-    members: Vec<Member>,
-}
-
-/// An object that waits for the end of its group.
-struct Member {
-    /// Its packed attributes, and its payload, whose memory is the instance's.
-    parts: [Data; 2],
-    timestamp: f64,
-    /// The readers that choose it, by their places.
-    readers: SmallVec<[usize; 4]>,
-}
-
-struct Reader {
-    way: Way,
-    /// It is several, which share the objects.
-    is_queue: bool,
-    /// `instance.port`, for people.
-    name: String,
-    selector: Selector,
-}
-
-/// How objects reach a reader.
-#[derive(Clone, Copy)]
-enum Way {
-    /// They are sent to it at once, by this sending end.
-    Straight(usize),
-    /// They wait in the backlog with this number until it, or one of those that it shares them with, has room.
-    Backlog(usize),
-}
-
-/// An in port that comes from pools.
-#[derive(Default)]
-struct Read {
-    writers: Vec<Writer>,
-    /// An object of any of them.
-    awaited: WaitFor,
-    /// Which of them is looked at first: the one behind that which had its turn last.
-    next: AtomicUsize,
-    /// One more than the receiving end of the object that was taken last, if that is settled when the next one is taken; else 0.
-    unsettled: AtomicUsize,
-    /// Objects of a group that has come, of which others were taken.
-    rest: Mutex<VecDeque<Message>>,
-}
-
-struct Writer {
-    /// Its instance, with the copy.
-    name: String,
-    /// `None`: this rank only hears of it from rank 0.
-    end: Option<usize>,
-    schema: Arc<Schema>,
-    instance: Arc<str>,
-    index: Option<u32>,
-    port: Arc<str>,
-}
-
-impl Pools {
-    /// Those that the conduits of an instance lead to.
-    ///
-    /// # Errors
-    /// [`Error::Usage`]: attributes or a selector that cannot be read, which a check of the model would have told.
-    pub(super) fn new(spec: &InstanceSpec, state: &mut State) -> Result<Pools> {
-        if spec.conduits.iter().all(|conduit| conduit.pool.is_none()) {
-            return Ok(Pools::default());
-        }
-        let mut pools = Pools::default();
-        let mut schemas: HashMap<&str, Arc<Schema>> = HashMap::new();
-        for conduit in &spec.conduits {
-            let Some(pool) = conduit.pool.as_deref() else { continue };
-            let schema = match schemas.get(&*pool.attributes) {
-                Some(known) => known.clone(),
-                None => {
-                    let parsed = Schema::parse(&pool.attributes).map_err(|mistake| unreadable(conduit, mistake))?;
-                    schemas.entry(&pool.attributes).or_insert(Arc::new(parsed)).clone()
-                }
-            };
-            if conduit.sender == spec.name {
-                pools.add_reader(spec, conduit, pool, &schema, state)?;
-            }
-            if conduit.receiver == spec.name {
-                pools.add_writer(spec, conduit, &schema, state);
-            }
-        }
-        Ok(pools)
-    }
-
-    /// Adds the reader at the other end of a conduit that begins here.
-    fn add_reader(
-        &mut self,
-        spec: &InstanceSpec,
-        conduit: &ConduitSpec,
-        pool: &PoolSpec,
-        schema: &Arc<Schema>,
-        state: &mut State,
-    ) -> Result<()> {
-        let port = spec.port_number(&conduit.sender_port, Direction::Out);
-        let (Some(port), Some(end)) = (port, state.conduits.sending_end(conduit.id)) else { return Ok(()) };
-        let fresh = || {
-            let (instance, index) = copy_of(&spec.name);
-            let (port, node) = (conduit.sender_port.as_str().into(), Place::here().host.into());
-            let system = System { instance, index, port, node, ..System::default() };
-            Written {
-                schema: schema.clone(),
-                readers: Vec::new(),
-                system,
-                count: AtomicU64::new(0),
-                groups: AtomicU64::new(0),
-                group: Mutex::default(),
-            }
-        };
-        let written = self.written.entry(port).or_insert_with(fresh);
-        let reader: &str = if pool.is_queue { &copy_of(&conduit.receiver).0 } else { &conduit.receiver };
-        let name = format!("{reader}.{}", conduit.receiver_port);
-        if let Some(Reader { way: Way::Backlog(number), .. }) =
-            written.readers.iter().find(|other| pool.is_queue && other.name == name)
-        {
-            state.backlogs.add_reader(*number, end);
-            return Ok(());
-        }
-        let way = match pool.has_backlog() {
-            false => Way::Straight(end),
-            true => {
-                let number = state.backlogs.add(conduit.byte_budget, pool);
-                state.backlogs.add_reader(number, end);
-                Way::Backlog(number)
-            }
-        };
-        written.readers.push(Reader { way, is_queue: pool.is_queue, name, selector: compiled(conduit, pool, schema)? });
-        Ok(())
-    }
-
-    /// Adds the writer at the other end of a conduit that ends here.
-    fn add_writer(&mut self, spec: &InstanceSpec, conduit: &ConduitSpec, schema: &Arc<Schema>, state: &State) {
-        let Some(port) = spec.port_number(&conduit.receiver_port, Direction::In) else { return };
-        let (instance, index) = copy_of(&conduit.sender);
-        let writer = Writer {
-            name: conduit.sender.clone(),
-            end: state.conduits.receiving_end(conduit.id),
-            schema: schema.clone(),
-            instance,
-            index,
-            port: conduit.sender_port.as_str().into(),
-        };
-        let read = self.read.entry(port).or_default();
-        read.awaited.receiving.extend(writer.end);
-        (read.awaited.is_any, read.awaited.is_reported) = (true, true);
-        read.writers.push(writer);
-    }
-
-    fn written_by(&self, port: &Port) -> Option<&Written> {
-        self.written.get(&port.number)
-    }
-
-    fn read_by(&self, port: &Port) -> Option<&Read> {
-        self.read.get(&port.number)
-    }
-}
-
 /// Attributes that were set, without defaults.
 fn some(schema: &Schema, attributes: &[(&str, Value)]) -> Set {
     schema.some(attributes.iter().map(|(name, value)| (*name, value.clone())))
@@ -352,42 +54,6 @@ fn some(schema: &Schema, attributes: &[(&str, Value)]) -> Set {
 /// Attributes that a text sets, without defaults.
 fn read_some(schema: &Schema, attributes: &str) -> Set {
     schema.read_some(attributes).map_err(|mistake| mistake.problem)
-}
-
-fn compiled(conduit: &ConduitSpec, pool: &PoolSpec, schema: &Schema) -> Result<Selector> {
-    let select = if pool.select.is_empty() { "true" } else { &pool.select };
-    let variable = |name: &str| pool.variables.get(name).map(|text| Value::Text(text.as_str().into()));
-    Selector::compile(select, schema, variable).map_err(|mistake| unreadable(conduit, mistake))
-}
-
-fn unreadable(conduit: &ConduitSpec, mistake: xmml_pool::Mistake) -> Error {
-    Error::Usage { problem: format!("{}: {mistake}", conduit.name) }
-}
-
-/// The instance of the model and which copy of it, from a name such as `c[3]`.
-fn copy_of(name: &str) -> (Arc<str>, Option<u32>) {
-    let copy = name.split_once('[').and_then(|(instance, rest)| Some((instance, rest.strip_suffix(']')?)));
-    match copy.and_then(|(instance, index)| Some((instance, index.parse().ok()?))) {
-        Some((instance, index)) => (instance.into(), Some(index)),
-        None => (name.into(), None),
-    }
-}
-
-/// The attributes that follow from a payload.
-fn with_payload(system: System, data: &Data) -> System {
-    let (kind, shape) = match data {
-        Data::Nothing => ("nothing", &[][..]),
-        Data::Bool(_) => ("bool", &[][..]),
-        Data::Int(_) => ("int", &[][..]),
-        Data::Float(_) => ("float", &[][..]),
-        Data::Complex(..) => ("complex", &[][..]),
-        Data::Text(_) => ("str", &[][..]),
-        Data::Bytes(_) => ("bytes", &[][..]),
-        Data::Array(array) => (array.dtype.name(), &array.shape[..]),
-        Data::List(_) => ("list", &[][..]),
-        Data::Map(_) => ("map", &[][..]),
-    };
-    System { size: data.payload_bytes(), kind, shape: shape.into(), ..system }
 }
 
 impl Instance {
@@ -839,48 +505,5 @@ impl Instance {
         let (instance, index, port) = (writer.instance.clone(), writer.index, writer.port.clone());
         let system = System { instance, index, port, ..System::default() };
         Object::of_message(&writer.schema, message, system).map_err(|problem| foreign(&writer.name, problem))
-    }
-}
-
-/// What the writers of a port have.
-enum Looked {
-    /// An object: the place of its writer, and the receiving end.
-    Object(usize, usize),
-    Nothing,
-    Ended,
-}
-
-impl Read {
-    /// Looks at the writers in turn.
-    fn look(&self, state: &mut State) -> Result<Looked> {
-        let first = self.next.load(Ordering::Relaxed);
-        let mut all_ended = true;
-        for turn in 0..self.writers.len() {
-            let place = first.wrapping_add(turn) % self.writers.len();
-            let Some(end) = self.writers[place].end else { continue };
-            match state.next_for_program(end)? {
-                Next::Message => return Ok(Looked::Object(place, end)),
-                Next::Nothing => all_ended = false,
-                Next::Ended => {}
-            }
-        }
-        Ok(if all_ended { Looked::Ended } else { Looked::Nothing })
-    }
-
-    /// The next object and the place of its writer; `Some(None)`: all have ended; `None`: nothing yet.
-    fn next(&self, state: &mut State) -> Result<Option<Option<(usize, Message)>>> {
-        Ok(match self.look(state)? {
-            Looked::Object(place, end) => {
-                self.next.store(place + 1, Ordering::Relaxed);
-                if state.conduits.receiving[end].is_settled_by_program() {
-                    // Of another thread: it takes from the same port, and nobody knows of which object it is done with which.
-                    let before = self.unsettled.swap(end + 1, Ordering::Relaxed).checked_sub(1);
-                    before.into_iter().for_each(|before| state.settle(before));
-                }
-                state.conduits.inlets[end].hand_out().map(|message| Some((place, message)))
-            }
-            Looked::Ended => Some(None),
-            Looked::Nothing => None,
-        })
     }
 }

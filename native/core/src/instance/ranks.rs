@@ -22,7 +22,7 @@ use crate::spec::{InstanceSpec, Operator};
 use crate::team::{self, Team};
 
 use super::alone::Alone;
-use super::objects::Pools;
+use super::pools::Pools;
 use super::ports::Ports;
 use super::{Backend, Instance, JoinOptions, Received, Sent, Stamps};
 

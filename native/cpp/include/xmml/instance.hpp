@@ -122,6 +122,7 @@ struct Port {
     bool is_out;                // whether it sends
 };
 
+class Group;
 class InPort;
 class Messages;
 class OutPort;
@@ -317,6 +318,14 @@ public:
         call(site, xmml_put, me_, port.c_str(), data.get(), attributes.c_str(), &readers);
         return readers;
     }
+
+    // Begins a group: what is put on the port until it ends becomes visible together, and has these attributes unless a put gives others.
+    // One that goes out of scope without an end is forgotten, with its objects:
+    //
+    //     auto record = me.group("fields", "step=3");
+    //     record.put(temperature, "param=t");
+    //     record.end();
+    Group group(Name port, const std::string& attributes = "", Site site = Site::here());
 
     // Memory for an array of T, to be filled and then sent: receivers on this host get it without a copy (see Loan).
     template <class T>
@@ -524,7 +533,46 @@ private:
     xmml_instance* me_ = nullptr;
     int exceptions_ = std::uncaught_exceptions();
     std::unique_ptr<Kept> kept_ = std::make_unique<Kept>();
+
+    friend class Group;
 };
+
+// Objects that become visible together (see Instance::group). The instance must outlive it.
+class Group {
+public:
+    Group(Group&& other) noexcept : me_(std::exchange(other.me_, nullptr)), port_(std::move(other.port_)) {}
+    Group& operator=(Group&&) = delete;
+    ~Group() {
+        if (me_ != nullptr) (xmml_group_abandon)(me_->me_, port_.c_str());
+    }
+
+    // Adds an object; returns how many readers choose it.
+    std::uint64_t put(const Sendable& data, const std::string& attributes = "", Site site = Site::here()) {
+        if (me_ == nullptr) throw std::logic_error("this group has ended");
+        return me_->put(port_, data, attributes, site);
+    }
+
+    // Has the objects visible; returns how many readers get some of them.
+    std::uint64_t end(Site site = Site::here()) {
+        Instance* me = std::exchange(me_, nullptr);
+        if (me == nullptr) throw std::logic_error("this group has ended");
+        std::uint64_t readers = 0;
+        me->call(site, xmml_group_end, me->me_, port_.c_str(), &readers);
+        return readers;
+    }
+
+private:
+    friend class Instance;
+    Group(Instance* me, std::string port) : me_(me), port_(std::move(port)) {}
+
+    Instance* me_;
+    std::string port_;
+};
+
+inline Group Instance::group(Name port, const std::string& attributes, Site site) {
+    call(site, xmml_group_begin, me_, port.c_str(), attributes.c_str());
+    return {this, port.c_str()};
+}
 
 }  // namespace xmml
 

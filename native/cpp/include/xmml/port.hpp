@@ -47,6 +47,9 @@ public:
     std::uint64_t put(const Sendable& data, const std::string& attributes = "", Site site = Site::here()) const {
         return me_->put(name_, data, attributes, site);
     }
+    Group group(const std::string& attributes = "", Site site = Site::here()) const {
+        return me_->group(name_, attributes, site);
+    }
     bool send_to(std::uint32_t to, const Sendable& data, Site site = Site::here()) const {
         return me_->send_to(name_, to, data, site);
     }

@@ -1,6 +1,8 @@
-//! `_native.Objects`: the loop of a reader of a pool.
+//! `_native.Objects` and `_native.Group`: the loop of a reader of a pool, and what a writer puts together.
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use xmml_pool::value::Value;
 
 use crate::object::Object;
 
@@ -22,5 +24,57 @@ impl Objects {
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, Object>>> {
         self.instance.get().take(py, &self.port, self.timeout)
+    }
+}
+
+/// Objects that become visible together: what `Instance.group` returns.
+///
+/// >>> with me.group("fields", step=3) as record:
+/// ...     record.put(temperature, param="t")
+/// ...     record.put(pressure, param="p")
+///
+/// When the block ends, each reader gets those that it chooses, all at once. An exception in the block forgets them.
+#[pyclass(frozen, module = "xmml_native._native")]
+pub struct Group {
+    pub(super) instance: Py<Instance>,
+    pub(super) port: String,
+    pub(super) common: Vec<(String, Value)>,
+}
+
+#[pymethods]
+impl Group {
+    fn __enter__(slf: Bound<'_, Group>) -> PyResult<Bound<'_, Group>> {
+        let group = slf.get();
+        let common: Vec<_> = group.common.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+        group.instance.get().waiting(slf.py(), |core| core.begin_group(&group.port, &common))?;
+        Ok(slf)
+    }
+
+    /// Add an object to the group; return how many readers choose it.
+    ///
+    /// Its attributes are those of the group, unless others are given. It waits for nobody; `data` may be changed when
+    /// it returns. `Instance.put` explains the errors.
+    #[pyo3(signature = (data = None, /, **attributes))]
+    fn put(
+        &self,
+        py: Python<'_>,
+        data: Option<&Bound<'_, PyAny>>,
+        attributes: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<u64> {
+        self.instance.get().put(py, &self.port, data, attributes)
+    }
+
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        exception: &Bound<'_, PyAny>,
+        _value: &Bound<'_, PyAny>,
+        _traceback: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let is_whole = exception.is_none();
+        self.instance.get().waiting(py, |core| match is_whole {
+            true => core.end_group(&self.port).map(drop),
+            false => core.abandon_group(&self.port),
+        })
     }
 }

@@ -8,7 +8,7 @@ use crate::arguments::{Fallback, Next};
 use crate::message::Message;
 use crate::object::Object;
 
-use super::objects::Objects;
+use super::objects::{Group, Objects};
 use super::Instance;
 
 /// A port of an instance, looked up once: what `out` and `in_` of an instance return.
@@ -124,6 +124,13 @@ impl OutPort {
     ) -> PyResult<u64> {
         let port = slf.as_super().get();
         port.instance().put(slf.py(), port.bound(), data, attributes)
+    }
+
+    /// Return a context in which objects are put that become visible together, as `Instance.group` does.
+    #[pyo3(signature = (**attributes))]
+    fn group(slf: &Bound<'_, OutPort>, attributes: Option<&Bound<'_, PyDict>>) -> PyResult<Group> {
+        let port = slf.as_super().get();
+        Instance::group(port.instance.clone_ref(slf.py()), port.bound().to_owned(), attributes)
     }
 
     /// Put the blocks of all ranks together on rank 0, which sends the array, as `Instance.send_gathered` does.

@@ -1,0 +1,197 @@
+//! What an object of a pool is, and how it travels: as a message, a list of its packed attributes ([`Packed`]) and its payload.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use xmml_pool::object::{Attributes, System};
+use xmml_pool::packing::Packed;
+use xmml_pool::schema::Schema;
+use xmml_pool::value::Value;
+use xmml_wire::data::{Array, Data, Element};
+use xmml_wire::message::Message;
+use xmml_wire::methods::Place;
+
+/// An object that was taken.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// What is known of it.
+    pub attributes: Attributes,
+    /// What it holds.
+    pub data: Data,
+}
+
+impl Object {
+    /// The value of an attribute as data: lists as arrays of one dimension, a time as text; `None`: the object does not have it.
+    ///
+    /// # Errors
+    /// There is no such attribute, or it is a whole number that data cannot hold.
+    pub fn attribute(&self, name: &str) -> std::result::Result<Option<Data>, String> {
+        let Some(value) = self.attributes.get(name)? else { return Ok(None) };
+        Ok(Some(match value {
+            Value::Bool(value) => Data::Bool(value),
+            Value::Int(value) => Data::Int(value),
+            Value::Uint(value) => match i64::try_from(value) {
+                Ok(value) => Data::Int(value),
+                Err(_) => return Err(format!("{name} is {value}, which is larger than any int64")),
+            },
+            Value::Real(value) => Data::Float(value),
+            Value::Text(value) => Data::Text(value.into()),
+            Value::Time(value) => Data::Text(value.to_string()),
+            Value::Ints(values) => Data::Array(row(&values)?),
+            Value::Reals(values) => Data::Array(row(&values)?),
+            Value::Bytes(value) => Data::Bytes(value.into_vec().into()),
+        }))
+    }
+}
+
+fn row<T: Element>(values: &[T]) -> std::result::Result<Array, String> {
+    Array::from_slice(&[values.len() as u64], values).map_err(|error| error.to_string())
+}
+
+/// Messages that bring objects of an instance without a run to an in port, whose attributes are declared so.
+///
+/// # Errors
+/// What is wrong with the declarations or with an attribute.
+pub fn as_messages(
+    attributes: &str,
+    objects: impl IntoIterator<Item = (Data, Vec<(String, Value)>)>,
+) -> std::result::Result<Vec<Message>, String> {
+    let schema = Schema::parse(attributes).map_err(|mistake| mistake.to_string())?;
+    let pack = |(seq, (data, set)): (u64, (Data, Vec<(String, Value)>))| {
+        let own = schema.complete(set.iter().map(|(name, value)| (name.as_str(), value.clone())))?;
+        let data = on_the_way(&schema, Packed { seq, node: Place::here().host.into(), own }, data)?;
+        Ok(Message { data, ..Message::default() })
+    };
+    (0..).zip(objects).map(pack).collect()
+}
+
+/// An object as it travels. (What a reader gets of a group is one message: a list of the packed attributes and the payload of each object,
+/// and the number of the group.)
+pub(super) fn on_the_way(schema: &Schema, packed: Packed, payload: Data) -> std::result::Result<Data, String> {
+    Ok(Data::List(vec![Data::Bytes(packed.write(schema)?.into()), payload]))
+}
+
+/// The objects of what has come: one that was put alone, or those of a group, each as a list of its packed attributes, its payload and
+/// what it has of its group.
+///
+/// # Errors
+/// It is none such.
+pub(super) fn taken_apart(message: Message) -> std::result::Result<SmallVec<[Message; 1]>, String> {
+    let foreign = || "it sent what is no object".to_owned();
+    let (timestamp, next_timestamp) = (message.timestamp, message.next_timestamp);
+    let Data::List(mut parts) = message.data else { return Err(foreign()) };
+    let of_object = |parts| Message { timestamp, next_timestamp, data: Data::List(parts) };
+    if let [Data::Bytes(_), _] = parts[..] {
+        return Ok(SmallVec::from_buf([of_object(parts)]));
+    }
+    let (Some(Data::Int(group)), 1..) = (parts.pop(), parts.len()) else { return Err(foreign()) };
+    if parts.len() % 2 != 0 {
+        return Err(foreign());
+    }
+    let mut follow = (parts.len() / 2) as i64;
+    let mut parts = parts.into_iter();
+    let mut objects = SmallVec::new();
+    while let (Some(packed), Some(payload)) = (parts.next(), parts.next()) {
+        follow -= 1;
+        objects.push(of_object(vec![packed, payload, Data::Int(group), Data::Int(follow)]));
+    }
+    Ok(objects)
+}
+
+impl Object {
+    /// What came in as [`on_the_way`] has made it; `system` says of the writer what does not travel.
+    ///
+    /// # Errors
+    /// It is none such; the text says why.
+    pub(super) fn of_message(
+        schema: &Arc<Schema>,
+        message: Message,
+        system: System,
+    ) -> std::result::Result<Object, String> {
+        let Data::List(parts) = message.data else { return Err("it sent what is no object".into()) };
+        let mut parts = parts.into_iter();
+        let (Some(Data::Bytes(packed)), Some(data)) = (parts.next(), parts.next()) else {
+            return Err("it sent what is no object".into());
+        };
+        let mut of_group = parts.map(|part| match part {
+            Data::Int(number) => {
+                u64::try_from(number).map_err(|_| format!("it sent {number} as the number of a group"))
+            }
+            _ => Err("it sent what is no object".to_owned()),
+        });
+        let (group, follow) = (of_group.next().transpose()?, of_group.next().transpose()?);
+        let Packed { seq, node, own } = Packed::read(&packed, schema)?;
+        let (t, dt_next) = (message.timestamp, message.next_timestamp);
+        let system = with_payload(System { t, dt_next, seq, node: node.into(), group, follow, ..system }, &data);
+        Ok(Object { attributes: Attributes { schema: schema.clone(), own, system }, data })
+    }
+}
+
+/// The attributes that follow from a payload.
+pub(super) fn with_payload(system: System, data: &Data) -> System {
+    let (kind, shape) = match data {
+        Data::Nothing => ("nothing", &[][..]),
+        Data::Bool(_) => ("bool", &[][..]),
+        Data::Int(_) => ("int", &[][..]),
+        Data::Float(_) => ("float", &[][..]),
+        Data::Complex(..) => ("complex", &[][..]),
+        Data::Text(_) => ("str", &[][..]),
+        Data::Bytes(_) => ("bytes", &[][..]),
+        Data::Array(array) => (array.dtype.name(), &array.shape[..]),
+        Data::List(_) => ("list", &[][..]),
+        Data::Map(_) => ("map", &[][..]),
+    };
+    System { size: data.payload_bytes(), kind, shape: shape.into(), ..system }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(parts: Vec<Data>) -> Message {
+        Message { data: Data::List(parts), ..Message::default() }
+    }
+
+    fn bytes() -> Data {
+        Data::Bytes(vec![0].into())
+    }
+
+    #[test]
+    fn an_object_alone_stays_as_it_is_and_a_group_is_taken_apart() {
+        let alone = message(vec![bytes(), Data::Int(1)]);
+        assert_eq!(taken_apart(alone.clone()).unwrap().to_vec(), [alone]);
+        let group = message(vec![bytes(), Data::Int(1), bytes(), Data::Int(2), Data::Int(7)]);
+        let single = |payload, follow| message(vec![bytes(), Data::Int(payload), Data::Int(7), Data::Int(follow)]);
+        assert_eq!(taken_apart(group).unwrap().to_vec(), [single(1, 1), single(2, 0)]);
+    }
+
+    #[test]
+    fn what_is_neither_is_refused() {
+        let wrong = [
+            vec![],
+            vec![Data::Int(0)],
+            vec![bytes()],
+            vec![Data::Nothing, Data::Nothing],
+            vec![bytes(), Data::Nothing, bytes()],
+            vec![bytes(), Data::Nothing, Data::Int(0), Data::Int(0)],
+            vec![bytes(), Data::Nothing, bytes(), Data::Nothing],
+        ];
+        for parts in wrong {
+            assert!(taken_apart(message(parts.clone())).is_err(), "{parts:?}");
+        }
+        assert!(taken_apart(Message::default()).is_err());
+        let schema = Arc::new(Schema::parse("").unwrap());
+        let packed = Packed { seq: 0, node: "n".into(), own: Vec::new() }.write(&schema).unwrap();
+        let group = |number| message(vec![Data::Bytes(packed.clone().into()), Data::Nothing, Data::Int(number)]);
+        let opened = |number| {
+            let object = taken_apart(group(number)).unwrap().pop().unwrap();
+            Object::of_message(&schema, object, System::default())
+        };
+        assert!(opened(0).is_ok());
+        assert_eq!(opened(-1).unwrap_err(), "it sent -1 as the number of a group");
+        let no_bytes = message(vec![Data::Nothing, Data::Nothing, Data::Int(0)]);
+        let object = taken_apart(no_bytes).unwrap().pop().unwrap();
+        assert!(Object::of_message(&schema, object, System::default()).is_err());
+    }
+}

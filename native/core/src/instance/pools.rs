@@ -1,0 +1,267 @@
+//! The pools that the ports of an instance lead to and come from: who reads and writes there, and what each reader chooses.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use smallvec::SmallVec;
+
+use xmml_pool::object::System;
+use xmml_pool::schema::Schema;
+use xmml_pool::selector::Selector;
+use xmml_pool::value::Value;
+use xmml_wire::data::Data;
+use xmml_wire::error::{Error, Result};
+use xmml_wire::message::Message;
+use xmml_wire::methods::Place;
+
+use crate::conduit::inlet::Next;
+use crate::runtime::state::State;
+use crate::runtime::wait::WaitFor;
+use crate::spec::{ConduitSpec, Direction, InstanceSpec, PoolSpec};
+
+use super::ports::Port;
+
+/// The pools of an instance, by the numbers of its ports.
+#[derive(Default)]
+pub(super) struct Pools {
+    pub(super) written: HashMap<usize, Written>,
+    pub(super) read: HashMap<usize, Read>,
+}
+
+/// An out port that leads to pools.
+pub(super) struct Written {
+    pub(super) schema: Arc<Schema>,
+    pub(super) readers: Vec<Reader>,
+    /// What is the same of all objects of the port.
+    pub(super) system: System,
+    /// How many objects were put.
+    pub(super) count: AtomicU64,
+    /// How many groups were begun.
+    pub(super) groups: AtomicU64,
+    pub(super) group: Mutex<Option<Group>>,
+}
+
+/// A group that was begun and has not ended.
+pub(super) struct Group {
+    pub(super) number: u64,
+    /// Attributes of all its members.
+    pub(super) common: Vec<Option<Value>>,
+    pub(super) members: Vec<Member>,
+}
+
+/// An object that waits for the end of its group.
+pub(super) struct Member {
+    /// Its packed attributes, and its payload, whose memory is the instance's.
+    pub(super) parts: [Data; 2],
+    pub(super) timestamp: f64,
+    /// The readers that choose it, by their places.
+    pub(super) readers: SmallVec<[usize; 4]>,
+}
+
+pub(super) struct Reader {
+    pub(super) way: Way,
+    /// It is several, which share the objects.
+    pub(super) is_queue: bool,
+    /// `instance.port`, for people.
+    pub(super) name: String,
+    pub(super) selector: Selector,
+}
+
+/// How objects reach a reader.
+#[derive(Clone, Copy)]
+pub(super) enum Way {
+    /// They are sent to it at once, by this sending end.
+    Straight(usize),
+    /// They wait in the backlog with this number until it, or one of those that it shares them with, has room.
+    Backlog(usize),
+}
+
+/// An in port that comes from pools.
+#[derive(Default)]
+pub(super) struct Read {
+    pub(super) writers: Vec<Writer>,
+    /// An object of any of them.
+    pub(super) awaited: WaitFor,
+    /// Which of them is looked at first: the one behind that which had its turn last.
+    pub(super) next: AtomicUsize,
+    /// One more than the receiving end of the object that was taken last, if that is settled when the next one is taken; else 0.
+    pub(super) unsettled: AtomicUsize,
+    /// Objects of a group that has come, of which others were taken.
+    pub(super) rest: Mutex<VecDeque<Message>>,
+}
+
+pub(super) struct Writer {
+    /// Its instance, with the copy.
+    pub(super) name: String,
+    /// `None`: this rank only hears of it from rank 0.
+    pub(super) end: Option<usize>,
+    pub(super) schema: Arc<Schema>,
+    pub(super) instance: Arc<str>,
+    pub(super) index: Option<u32>,
+    pub(super) port: Arc<str>,
+}
+
+impl Pools {
+    /// Those that the conduits of an instance lead to.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: attributes or a selector that cannot be read, which a check of the model would have told.
+    pub(super) fn new(spec: &InstanceSpec, state: &mut State) -> Result<Pools> {
+        if spec.conduits.iter().all(|conduit| conduit.pool.is_none()) {
+            return Ok(Pools::default());
+        }
+        let mut pools = Pools::default();
+        let mut schemas: HashMap<&str, Arc<Schema>> = HashMap::new();
+        for conduit in &spec.conduits {
+            let Some(pool) = conduit.pool.as_deref() else { continue };
+            let schema = match schemas.get(&*pool.attributes) {
+                Some(known) => known.clone(),
+                None => {
+                    let parsed = Schema::parse(&pool.attributes).map_err(|mistake| unreadable(conduit, mistake))?;
+                    schemas.entry(&pool.attributes).or_insert(Arc::new(parsed)).clone()
+                }
+            };
+            if conduit.sender == spec.name {
+                pools.add_reader(spec, conduit, pool, &schema, state)?;
+            }
+            if conduit.receiver == spec.name {
+                pools.add_writer(spec, conduit, &schema, state);
+            }
+        }
+        Ok(pools)
+    }
+
+    /// Adds the reader at the other end of a conduit that begins here.
+    fn add_reader(
+        &mut self,
+        spec: &InstanceSpec,
+        conduit: &ConduitSpec,
+        pool: &PoolSpec,
+        schema: &Arc<Schema>,
+        state: &mut State,
+    ) -> Result<()> {
+        let port = spec.port_number(&conduit.sender_port, Direction::Out);
+        let (Some(port), Some(end)) = (port, state.conduits.sending_end(conduit.id)) else { return Ok(()) };
+        let fresh = || {
+            let (instance, index) = copy_of(&spec.name);
+            let (port, node) = (conduit.sender_port.as_str().into(), Place::here().host.into());
+            let system = System { instance, index, port, node, ..System::default() };
+            Written {
+                schema: schema.clone(),
+                readers: Vec::new(),
+                system,
+                count: AtomicU64::new(0),
+                groups: AtomicU64::new(0),
+                group: Mutex::default(),
+            }
+        };
+        let written = self.written.entry(port).or_insert_with(fresh);
+        let reader: &str = if pool.is_queue { &copy_of(&conduit.receiver).0 } else { &conduit.receiver };
+        let name = format!("{reader}.{}", conduit.receiver_port);
+        if let Some(Reader { way: Way::Backlog(number), .. }) =
+            written.readers.iter().find(|other| pool.is_queue && other.name == name)
+        {
+            state.backlogs.add_reader(*number, end);
+            return Ok(());
+        }
+        let way = match pool.has_backlog() {
+            false => Way::Straight(end),
+            true => {
+                let number = state.backlogs.add(conduit.byte_budget, pool);
+                state.backlogs.add_reader(number, end);
+                Way::Backlog(number)
+            }
+        };
+        written.readers.push(Reader { way, is_queue: pool.is_queue, name, selector: compiled(conduit, pool, schema)? });
+        Ok(())
+    }
+
+    /// Adds the writer at the other end of a conduit that ends here.
+    fn add_writer(&mut self, spec: &InstanceSpec, conduit: &ConduitSpec, schema: &Arc<Schema>, state: &State) {
+        let Some(port) = spec.port_number(&conduit.receiver_port, Direction::In) else { return };
+        let (instance, index) = copy_of(&conduit.sender);
+        let writer = Writer {
+            name: conduit.sender.clone(),
+            end: state.conduits.receiving_end(conduit.id),
+            schema: schema.clone(),
+            instance,
+            index,
+            port: conduit.sender_port.as_str().into(),
+        };
+        let read = self.read.entry(port).or_default();
+        read.awaited.receiving.extend(writer.end);
+        (read.awaited.is_any, read.awaited.is_reported) = (true, true);
+        read.writers.push(writer);
+    }
+
+    pub(super) fn written_by(&self, port: &Port) -> Option<&Written> {
+        self.written.get(&port.number)
+    }
+
+    pub(super) fn read_by(&self, port: &Port) -> Option<&Read> {
+        self.read.get(&port.number)
+    }
+}
+
+fn compiled(conduit: &ConduitSpec, pool: &PoolSpec, schema: &Schema) -> Result<Selector> {
+    let select = if pool.select.is_empty() { "true" } else { &pool.select };
+    let variable = |name: &str| pool.variables.get(name).map(|text| Value::Text(text.as_str().into()));
+    Selector::compile(select, schema, variable).map_err(|mistake| unreadable(conduit, mistake))
+}
+
+fn unreadable(conduit: &ConduitSpec, mistake: xmml_pool::Mistake) -> Error {
+    Error::Usage { problem: format!("{}: {mistake}", conduit.name) }
+}
+
+/// The instance of the model and which copy of it, from a name such as `c[3]`.
+fn copy_of(name: &str) -> (Arc<str>, Option<u32>) {
+    let copy = name.split_once('[').and_then(|(instance, rest)| Some((instance, rest.strip_suffix(']')?)));
+    match copy.and_then(|(instance, index)| Some((instance, index.parse().ok()?))) {
+        Some((instance, index)) => (instance.into(), Some(index)),
+        None => (name.into(), None),
+    }
+}
+
+/// What the writers of a port have.
+pub(super) enum Looked {
+    /// An object: the place of its writer, and the receiving end.
+    Object(usize, usize),
+    Nothing,
+    Ended,
+}
+
+impl Read {
+    /// Looks at the writers in turn.
+    pub(super) fn look(&self, state: &mut State) -> Result<Looked> {
+        let first = self.next.load(Ordering::Relaxed);
+        let mut all_ended = true;
+        for turn in 0..self.writers.len() {
+            let place = first.wrapping_add(turn) % self.writers.len();
+            let Some(end) = self.writers[place].end else { continue };
+            match state.next_for_program(end)? {
+                Next::Message => return Ok(Looked::Object(place, end)),
+                Next::Nothing => all_ended = false,
+                Next::Ended => {}
+            }
+        }
+        Ok(if all_ended { Looked::Ended } else { Looked::Nothing })
+    }
+
+    /// The next object and the place of its writer; `Some(None)`: all have ended; `None`: nothing yet.
+    pub(super) fn next(&self, state: &mut State) -> Result<Option<Option<(usize, Message)>>> {
+        Ok(match self.look(state)? {
+            Looked::Object(place, end) => {
+                self.next.store(place + 1, Ordering::Relaxed);
+                if state.conduits.receiving[end].is_settled_by_program() {
+                    // Of another thread: it takes from the same port, and nobody knows of which object it is done with which.
+                    let before = self.unsettled.swap(end + 1, Ordering::Relaxed).checked_sub(1);
+                    before.into_iter().for_each(|before| state.settle(before));
+                }
+                state.conduits.inlets[end].hand_out().map(|message| Some((place, message)))
+            }
+            Looked::Ended => Some(None),
+            Looked::Nothing => None,
+        })
+    }
+}
