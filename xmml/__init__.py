@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         RunAborted,
         Submodel,
     )
+    from xmml_native.archive import open_archive
 
     from xmml.notebook import load
     from xmml.path import Path
@@ -57,11 +58,17 @@ __all__ = [
     "Submodel",
     "__version__",
     "load",
+    "open_archive",
 ]
 __version__ = "0.1.0"
 
 #: What models are worked with, and where it is: a submodel needs none of it.
-_LANGUAGE = {"ModelError": "xmml.problems", "Path": "xmml.path", "load": "xmml.notebook"}
+_LANGUAGE = {
+    "ModelError": "xmml.problems",
+    "Path": "xmml.path",
+    "load": "xmml.notebook",
+    "open_archive": "xmml_native.archive",
+}
 _NATIVE = frozenset(__all__) - {"__version__"} - frozenset(_LANGUAGE)
 
 

@@ -40,11 +40,14 @@ FILTERS = (
 #: The built-in mappers, and which of in and out ports they have one of.
 MAPPERS: Mapping[str, str] = {"concatenate": "out", "duplicate": "in", "gather": "out", "scatter": "in"}
 
-TERMINALS = ("csv", "npy", "text")
+TERMINALS = ("archive", "csv", "npy", "text")
+
+#: Those that keep objects of pools, or put them; the others receive and send messages.
+TERMINALS_OF_OBJECTS = frozenset({"archive"})
 
 #: The parameters of built-in terminals.
 TERMINAL_PARAMETERS: Mapping[str, frozenset[str]] = {
-    "source": frozenset({"file", "messages", "repeat", "start", "delta", "delimiter", "skip", "content"}),
+    "source": frozenset({"file", "messages", "repeat", "start", "delta", "delimiter", "skip", "content", "select"}),
     "sink": frozenset({"file", "append", "delimiter"}),
 }
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from xmml.builtins import TERMINALS
+from xmml.builtins import TERMINALS, TERMINALS_OF_OBJECTS
 from xmml.files import FileUnreadable, read_bytes
 from xmml.late_dataclass import dataclass
 from xmml.model import Instance, Model
@@ -42,6 +42,8 @@ def source_data(model: Model) -> SourceData:
     for instance in model.instances.values():
         if instance.kind != "terminal" or instance.definition.type != "source":
             continue
+        if instance.definition.class_ in TERMINALS_OF_OBJECTS:
+            continue  # objects are not counted
         if instance.params.get("repeat", "").lower() in _YES:
             fires[instance.id] = None
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from xmml.builtins import TERMINALS_OF_OBJECTS
 from xmml.checks.index import End, Index
 from xmml.definitions import read_datatypes
 from xmml.problems import Problem
@@ -45,7 +46,8 @@ def attributes_can_be_read(index: Index) -> Iterator[Problem]:
 
 
 def possible_pools(index: Index) -> Iterator[Problem]:
-    """A pool leads from submodels to submodels, by whole arrays, and shares its in port with pools only."""
+    """A pool leads from submodels to submodels, or terminals that are for that, by whole arrays, and shares its in port
+    with pools only."""
     for coupling, sender, receiver in index.coupled:
         settings = {} if coupling.is_plain else settings_of(coupling)
         pool = settings.get("kind") == "pool"
@@ -53,6 +55,10 @@ def possible_pools(index: Index) -> Iterator[Problem]:
             if coupling.get(name, RUN) is not None:
                 yield coupling.problem("E33", *_misplaced(name), name, RUN)
         if not pool:
+            for end, attribute in ((sender, "from"), (receiver, "to")):
+                if end is not None and _is_of_objects(end):
+                    message = f"{coupling.get(attribute)} is of an archive, and this coupling carries messages"
+                    yield coupling.problem("E33", message, 'add run:kind="pool"', attribute)
             continue
         for end, attribute in ((sender, "from"), (receiver, "to")):
             if end is not None and (refusal := _refusal(end)) is not None:
@@ -72,13 +78,20 @@ def _misplaced(name: str) -> tuple[str, str]:
     return f"run:{name} has a meaning for messages only, and this coupling is a pool", help
 
 
+def _is_of_objects(end: End) -> bool:
+    """Whether a port is of a terminal that keeps objects, or puts them."""
+    definition = end[0].definition
+    return end[0].kind == "terminal" and definition is not None and definition.get("class") in TERMINALS_OF_OBJECTS
+
+
 def _refusal(end: End) -> tuple[str, str] | None:
     """Return why a port cannot be the end of a pool, and what to do."""
     entry, port = end
     name = f"{entry.id}.{port.get('id')}"
     begins = "begins" if port.name == "out" else "ends"
-    if entry.kind in ("mapper", "terminal"):
-        return f"{begins} at {name}, which is of a {entry.kind}", "objects are put and taken by submodels only"
+    if entry.kind in ("mapper", "terminal") and not _is_of_objects(end):
+        help = 'objects are put and taken by submodels, and by terminals of class="archive"'
+        return f"{begins} at {name}, which is of a {entry.kind}", help
     if settings_of(port).get("decomp"):
         return (
             f"{begins} at {name}, whose arrays are spread over ranks",

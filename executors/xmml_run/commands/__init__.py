@@ -22,6 +22,7 @@ COMMANDS: Mapping[str, str] = {
     "attach": "follow a detached run",
     "cancel": "stop a run, and remove every trace of it",
     "report": "the report of a run",
+    "pool": "look into archives of objects, and take objects out of them",
     "sites": "log in to the sites and say whether a run could use them",
     "cp": "copy files and folders to and from another machine, in parallel and resumable",
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use support::{receive_any, Model, Run};
 use xmml_core::instance::{Instance, Sent, Stamps, Taken};

@@ -1,5 +1,6 @@
 //! What is known of an object.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::schema::{Place, Schema, SystemAttribute, SYSTEM};
@@ -25,7 +26,7 @@ pub struct System {
     /// Bytes of the payload.
     pub size: u64,
     /// Type of the elements.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     /// Extents of an array.
     pub shape: Vec<u64>,
     /// The node on which it was offered.
@@ -37,6 +38,51 @@ pub struct System {
 }
 
 impl System {
+    /// Sets an attribute that was kept somewhere, by its name.
+    ///
+    /// # Errors
+    /// There is no such attribute, or it has no such value.
+    pub fn set(&mut self, name: &str, value: &Value) -> Result<(), String> {
+        let Some((_, attribute, _)) = SYSTEM.iter().find(|(known, ..)| *known == name) else {
+            return Err(format!("there is no attribute '{name}'"));
+        };
+        let wrong = || format!("{name} cannot be {value:?}");
+        let number = || match value {
+            Value::Int(number) => u64::try_from(*number).map_err(|_| wrong()),
+            Value::Uint(number) => Ok(*number),
+            _ => Err(wrong()),
+        };
+        let small = || number().and_then(|number| u32::try_from(number).map_err(|_| wrong()));
+        let real = || match value {
+            Value::Real(number) => Ok(*number),
+            Value::Int(number) => Ok(*number as f64),
+            _ => Err(wrong()),
+        };
+        let text = || match value {
+            Value::Text(text) => Ok(&**text),
+            _ => Err(wrong()),
+        };
+        match attribute {
+            SystemAttribute::T => self.t = real()?,
+            SystemAttribute::DtNext => self.dt_next = Some(real()?),
+            SystemAttribute::Seq => self.seq = number()?,
+            SystemAttribute::Instance => self.instance = text()?.into(),
+            SystemAttribute::Index => self.index = Some(small()?),
+            SystemAttribute::Rank => self.rank = small()?,
+            SystemAttribute::Port => self.port = text()?.into(),
+            SystemAttribute::Size => self.size = number()?,
+            SystemAttribute::Type => self.kind = text()?.to_owned().into(),
+            SystemAttribute::Node => self.node = text()?.into(),
+            SystemAttribute::Group => self.group = Some(number()?),
+            SystemAttribute::Follow => self.follow = Some(number()?),
+            SystemAttribute::Shape => match value {
+                Value::Ints(extents) => self.shape = extents.iter().map(|extent| *extent as u64).collect(),
+                _ => return Err(wrong()),
+            },
+        }
+        Ok(())
+    }
+
     fn operand(&self, attribute: SystemAttribute) -> Option<Operand<'_>> {
         Some(match attribute {
             SystemAttribute::T => Operand::Real(self.t),
@@ -47,7 +93,7 @@ impl System {
             SystemAttribute::Rank => Operand::Integer(self.rank.into()),
             SystemAttribute::Port => Operand::Text(&self.port),
             SystemAttribute::Size => Operand::Integer(self.size.into()),
-            SystemAttribute::Type => Operand::Text(self.kind),
+            SystemAttribute::Type => Operand::Text(&self.kind),
             SystemAttribute::Node => Operand::Text(&self.node),
             SystemAttribute::Group => Operand::Integer(self.group?.into()),
             SystemAttribute::Follow => Operand::Integer(self.follow?.into()),
@@ -66,7 +112,7 @@ impl System {
             SystemAttribute::Rank => Value::Uint(self.rank.into()),
             SystemAttribute::Port => Value::Text((&*self.port).into()),
             SystemAttribute::Size => Value::Uint(self.size),
-            SystemAttribute::Type => Value::Text(self.kind.into()),
+            SystemAttribute::Type => Value::Text((&*self.kind).into()),
             SystemAttribute::Node => Value::Text((&*self.node).into()),
             SystemAttribute::Group => Value::Uint(self.group?),
             SystemAttribute::Follow => Value::Uint(self.follow?),

@@ -48,6 +48,20 @@ pub enum Type {
     Bytes,
 }
 
+impl Type {
+    /// The same without bounds.
+    pub fn without_bounds(&self) -> Type {
+        match self {
+            Type::Int(_) => Type::Int(Bounds { least: None, most: None }),
+            Type::Uint(_) => Type::Uint(Bounds { least: None, most: None }),
+            Type::Real(_) => Type::Real(Bounds { least: None, most: None }),
+            Type::Ints(_) => Type::Ints(Bounds { least: None, most: None }),
+            Type::Reals(_) => Type::Reals(Bounds { least: None, most: None }),
+            other => other.clone(),
+        }
+    }
+}
+
 /// The least and the most that a number may be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds<T> {

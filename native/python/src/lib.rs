@@ -19,6 +19,7 @@ mod payload;
 mod pool;
 mod processes;
 mod refused;
+mod serialized;
 mod team;
 mod transfer;
 
@@ -55,6 +56,8 @@ mod _native {
     use crate::processes::{
         descendants, die_with_parent, enter_folder_alone, start_of, threads_can_have_folders, MemoryGroup,
     };
+    #[pymodule_export]
+    use crate::serialized::{deserialize, serialize};
     #[pymodule_export]
     use crate::team::rank_pairs;
     #[pymodule_export]

@@ -38,15 +38,38 @@ impl AttributeSchema {
 
     /// Return the attributes of an object, checked and with defaults.
     ///
+    /// Args:
+    ///     attributes: those that were declared.
+    ///     system: those that every object has, such as `sys.t`; what is not given is 0, empty or absent.
+    ///
     /// Raises:
     ///     ValueError: an attribute that does not exist, is not allowed or is missing.
     ///     TypeError: a value that no attribute can have.
-    fn complete(&self, attributes: BTreeMap<String, Bound<'_, PyAny>>) -> PyResult<Attributes> {
+    #[pyo3(signature = (attributes, system = BTreeMap::new()))]
+    fn complete(
+        &self,
+        attributes: BTreeMap<String, Bound<'_, PyAny>>,
+        system: BTreeMap<String, Bound<'_, PyAny>>,
+    ) -> PyResult<Attributes> {
         let mut set = Vec::with_capacity(attributes.len());
         for (name, value) in &attributes {
             set.push((name.as_str(), to_value(name, value)?));
         }
-        self.0.complete(set).map(Attributes).map_err(PyValueError::new_err)
+        let own = self.0.complete(set).map_err(PyValueError::new_err)?;
+        let mut known = System::default();
+        for (name, value) in &system {
+            known.set(name, &to_value(name, value)?).map_err(PyValueError::new_err)?;
+        }
+        Ok(Attributes { own, system: known })
+    }
+
+    /// Return the type of each attribute, without its range: `{"step": "int", "levtype": "enum(sfc,pl)"}`.
+    fn types<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let types = PyDict::new(py);
+        for each in self.0.attributes() {
+            types.set_item(&*each.name, each.kind.without_bounds().to_string())?;
+        }
+        Ok(types)
     }
 
     fn __repr__(&self) -> String {
@@ -57,7 +80,10 @@ impl AttributeSchema {
 
 /// The attributes of one object.
 #[pyclass(frozen, module = "xmml_native._native")]
-pub struct Attributes(Vec<Option<Value>>);
+pub struct Attributes {
+    own: Vec<Option<Value>>,
+    system: System,
+}
 
 /// A predicate over the attributes of objects.
 ///
@@ -93,8 +119,7 @@ impl PySelector {
     /// Raises:
     ///     ValueError: a result that no type can hold, or a remainder by zero.
     fn matches(&self, object: &Attributes) -> PyResult<bool> {
-        let system = System::default();
-        let described = Described { own: &object.0, system: &system };
+        let described = Described { own: &object.own, system: &object.system };
         self.0.matches(&described).map_err(|undefined| PyValueError::new_err(undefined.problem))
     }
 

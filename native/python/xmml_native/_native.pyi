@@ -93,6 +93,20 @@ class Message:
     next_timestamp: float | None
     def __new__(cls, data: Any, timestamp: float = 0.0, next_timestamp: float | None = None) -> Self: ...
 
+def serialize(value: Any) -> Payload:
+    """Return what a message can carry as bytes: first the length of what describes it (8 bytes, little-endian).
+
+    Raises:
+        DataTypeError: a value that no message can carry.
+    """
+
+def deserialize(bytes: Any) -> Any:
+    """Return the value that `serialize` has made bytes of. Arrays are shown where they lie, for reading.
+
+    Raises:
+        ValueError: they are no such bytes.
+    """
+
 @final
 class Object:
     """An object of a pool, as a reader takes it: a payload with typed attributes.
@@ -122,8 +136,20 @@ class Object:
 
 @final
 class Group:
-    def __enter__(self) -> Self: ...
-    def put(self, data: Any = None, /, **attributes: Any) -> int: ...
+    """Objects that become visible together: what `Instance.group` returns.
+
+    >>> with me.group("fields", step=3) as record:
+    ...     record.put(temperature, param="t")
+    ...     record.put(pressure, param="p")
+
+    When the block ends, each reader gets those that it chooses, all at once. An exception in the block forgets them.
+    """
+    def put(self, data: Any = None, /, **attributes: Any) -> int:
+        """Add an object to the group; return how many readers choose it.
+
+        Its attributes are those of the group, unless others are given. It waits for nobody; `data` may be changed when
+        it returns. `Instance.put` explains the errors.
+        """
     def __exit__(self, exception: Any, value: Any, traceback: Any, /) -> None: ...
 
 @final
@@ -452,7 +478,20 @@ class Instance:
         Raises:
             Error: an attribute does not exist, is not allowed or is missing, or the port carries messages.
         """
-    def group(self, port: str, /, **attributes: Any) -> Group: ...
+    def group(self, port: str, /, **attributes: Any) -> Group:
+        """Return a context in which objects are put on `port` that become visible together, when it ends.
+
+        `attributes` are those that all of them have, unless a `put` says otherwise. Every object of a group has the
+        attributes `sys.group`, its number, and `sys.follow`, how many of the group follow at this reader. A group that is
+        larger than the limit of a reader waits until that holds nothing.
+
+        >>> with me.group("fields", step=3) as record:
+        ...     record.put(temperature, param="t")
+
+        Raises:
+            Error: when the block begins: an attribute does not exist or is not allowed, the port carries messages, or
+                another group was begun there; when it ends: as `put`.
+        """
     def take(self, port: str, timeout: float | None = None) -> Object | None:
         """Wait for the next object on `port` that its selector chooses and return it; None when all writers have ended.
 
@@ -607,7 +646,8 @@ class OutPort(BoundPort):
 
         `Instance.put` explains it.
         """
-    def group(self, **attributes: Any) -> Group: ...
+    def group(self, **attributes: Any) -> Group:
+        """Return a context in which objects are put that become visible together, as `Instance.group` does."""
     def send_gathered(
         self,
         block: Any,
@@ -732,13 +772,19 @@ class AttributeSchema:
     """
 
     def __new__(cls, text: str) -> AttributeSchema: ...
-    def complete(self, attributes: Mapping[str, Any]) -> Attributes:
+    def complete(self, attributes: Mapping[str, Any], system: Mapping[str, Any] = ...) -> Attributes:
         """Return the attributes of an object, checked and with defaults.
+
+        Args:
+            attributes: those that were declared.
+            system: those that every object has, such as `sys.t`; what is not given is 0, empty or absent.
 
         Raises:
             ValueError: an attribute that does not exist, is not allowed or is missing.
             TypeError: a value that no attribute can have.
         """
+    def types(self) -> dict[str, str]:
+        """Return the type of each attribute, without its range: `{"step": "int", "levtype": "enum(sfc,pl)"}`."""
 
 @final
 class Attributes:

@@ -1,4 +1,5 @@
-"""The built-in terminals, sources that send files and sinks that write them: ``class="npy"``, ``"csv"`` or ``"text"``.
+"""The built-in terminals: sources that send files and sinks that write them (``class="npy"``, ``"csv"`` or ``"text"``),
+and those that keep the objects of pools, or put them again (``class="archive"``).
 
 Parameters of a source
     ``file``       the file, relative to the folder of the model; a pattern such as ``wave.*.npy``: a message per file
@@ -13,6 +14,10 @@ Parameters of a sink
     ``file``       the files, relative to the work folder: ``wave.npy`` becomes ``wave.0.npy``, ``wave.1.npy``, ...
     ``append``     ``yes``: all messages in one file (csv and text)
     ``delimiter``  as above
+
+Parameters of an archive
+    ``file``       its folder: of a sink relative to the work folder, of a source to the folder of the model
+    ``select``     which objects a source puts; without it, all
 """
 
 from __future__ import annotations
@@ -35,13 +40,15 @@ SUFFIXES = {"npy": ".npy", "csv": ".csv", "text": ".txt"}
 
 def run(me: Instance, form: str) -> None:
     """Run the built-in terminal for files of ``form``: a source if its port is an out port, else a sink."""
-    if form not in SUFFIXES:
-        raise Error(f'{me.name}: there is no built-in terminal "{form}"; there are {", ".join(SUFFIXES)}')
+    if form not in (*SUFFIXES, "archive"):
+        raise Error(f'{me.name}: there is no built-in terminal "{form}"; there are {", ".join(SUFFIXES)}, archive')
     ports = me.spec["ports"]
     if len(ports) != 1:
         raise Error(f"{me.name}: a terminal has one port; the model gives it {len(ports)}")
     port = ports[0]["name"]
-    if ports[0]["direction"] == "out":
+    if form == "archive":
+        put_all(me, port) if ports[0]["direction"] == "out" else keep_all(me, port)
+    elif ports[0]["direction"] == "out":
         send_all(me, port, form)
     else:
         write_all(me, port, form)
@@ -133,6 +140,50 @@ def _read_numbers(me: Instance, path: str, form: str) -> Any:
     rows = numpy.loadtxt(path, delimiter=delimiter, skiprows=skip, ndmin=2)
     # A table stays a table in csv; in text one line, or one number per line, is a row of numbers.
     return rows.reshape(-1) if form == "text" and 1 in rows.shape else rows
+
+
+# --- archives ---------------------------------------------------------------------------------------------------------
+
+
+def keep_all(me: Instance, port: str) -> None:
+    """Write every object that is chosen for ``port`` into an archive, until all its writers have left."""
+    from xmml_native.archive import ArchiveWriter
+    from xmml_native.errors import ReceiveTimeoutError
+
+    with ArchiveWriter(me.param("file", default=f"{me.name}.archive")) as archive:
+        for conduit in me.spec["conduits"]:
+            archive.declare(conduit["pool"]["attributes"])
+        while True:
+            try:
+                found = me.take(port, timeout=archive.due_in())
+            except ReceiveTimeoutError:
+                archive.commit()
+                continue
+            if found is None:
+                return
+            attributes = found.attributes
+            archive.append(
+                found.data,
+                {name: value for name, value in attributes.items() if not name.startswith("sys.")},
+                {name: value for name, value in attributes.items() if name.startswith("sys.")},
+            )
+            if not attributes.get("sys.follow") and archive.due_in() == 0:
+                archive.commit()
+
+
+def put_all(me: Instance, port: str) -> None:
+    """Put the objects of an archive, with the attributes that were declared for them."""
+    from xmml_native.archive import Archive
+
+    path = me.param("file", default="")
+    with Archive(os.path.join(os.environ.get("XMML_MODEL_DIR", ""), path)) as archive:
+        try:
+            chosen = archive.select(me.param("select", default=""))
+        except ValueError as error:
+            raise Error(f'{me.name}: the parameter "select" is no selector of {path}: {error.args[0]}') from None
+        for found in chosen:
+            own = {name: value for name, value in found.attributes.items() if not name.startswith("sys.")}
+            me.put(port, found.data, **own)
 
 
 # --- sinks ------------------------------------------------------------------------------------------------------------

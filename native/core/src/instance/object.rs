@@ -142,7 +142,7 @@ pub(super) fn with_payload(system: System, data: &Data) -> System {
         Data::List(_) => ("list", &[][..]),
         Data::Map(_) => ("map", &[][..]),
     };
-    System { size: data.payload_bytes(), kind, shape: shape.into(), ..system }
+    System { size: data.payload_bytes(), kind: kind.into(), shape: shape.into(), ..system }
 }
 
 #[cfg(test)]

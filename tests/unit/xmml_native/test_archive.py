@@ -1,0 +1,320 @@
+"""Archives: what was written is found by its attributes, and what fails leaves whole objects or none."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xmml_native import archive as module
+from xmml_native.archive import Archive, ArchiveError, ArchiveWriter
+
+import xmml
+
+EVERY_TYPE = "b:bool i:int u:uint r:real s:str e:enum(x,y) t:time li:int[] lr:real[] by:bytes"
+
+
+def written(folder: Path, objects: list[tuple[Any, dict[str, Any]]], attributes: str = "step:int") -> str:
+    """Write objects into an archive; return its path."""
+    path = str(folder / "objects.archive")
+    with ArchiveWriter(path) as archive:
+        archive.declare(attributes)
+        for number, (data, own) in enumerate(objects):
+            archive.append(
+                data, own, {"sys.seq": number, "sys.instance": "w", "sys.t": number / 2, "sys.shape": [2, 3]}
+            )
+    return path
+
+
+def test_attributes_of_every_type_come_back_as_they_were(tmp_path: Path) -> None:
+    own = {
+        "b": True,
+        "i": -(2**63),
+        "u": 2**64 - 1,
+        "r": 0.1,
+        "s": "ünder 'quotes'",
+        "e": "y",
+        "t": datetime(2026, 11, 27, 12, 30, tzinfo=UTC),
+        "li": [1, -2],
+        "lr": [0.5],
+        "by": b"\0\xff",
+    }
+    with xmml.open_archive(written(tmp_path, [(None, own), (None, {})], EVERY_TYPE)) as archive:
+        first, second = archive
+        system = {"sys.t": 0.0, "sys.seq": 0, "sys.instance": "w", "sys.shape": [2, 3]}
+        assert first.attributes == {**own, **system}
+        assert [type(value) for value in first.attributes.values()] == [*map(type, own.values()), float, int, str, list]
+        assert [name for name in second.attributes if not name.startswith("sys.")] == []
+        assert archive.attributes == EVERY_TYPE
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        True,
+        7,
+        0.5,
+        1 + 2j,
+        "text",
+        b"bytes",
+        [1, "two", {"three": None}],
+        np.arange(12, dtype="float32").reshape(3, 4),
+        np.asfortranarray(np.arange(12).reshape(3, 4)),
+        np.empty((0, 3)),
+        {"a": [np.ones(3), 1], "b": np.zeros((2, 2), dtype=bool)},
+    ],
+)
+def test_payloads_come_back_as_they_were(tmp_path: Path, data: Any) -> None:
+    with xmml.open_archive(written(tmp_path, [(b"before", {}), (data, {})])) as archive:
+        found = list(archive)[1].data
+    np.testing.assert_equal(found, data)
+    assert type(found) is type(data)
+    if isinstance(data, np.ndarray):
+        assert (found.dtype, found.flags.f_contiguous) == (data.dtype, data.flags.f_contiguous)
+
+
+def test_arrays_lie_in_the_file_at_multiples_of_64_bytes_and_cannot_be_changed(tmp_path: Path) -> None:
+    arrays = [np.full((number, 3), number, dtype="float32") for number in range(1, 9)]
+    with Archive(written(tmp_path, [(array, {}) for array in arrays])) as archive:
+        found = [each.data for each in archive]
+    assert [array.ctypes.data % 64 for array in found] == [0] * 8
+    assert not any(array.flags.writeable for array in found)
+    np.testing.assert_equal(found, arrays)  # also when the archive is closed
+
+
+def test_a_selector_finds_what_python_finds(tmp_path: Path) -> None:
+    chance = random.Random(5)
+    objects = [
+        (number, {"step": chance.randrange(30), "param": chance.choice(["t", "u", None])}) for number in range(500)
+    ]
+    path = written(tmp_path, objects, "step:int[0..]! param:enum(t,u)")
+    with Archive(path) as archive:
+        chosen = [
+            each.data
+            for each in archive.select("step in 3..27 step 4 and (param = 't' or sys.t < $late)", {"late": 60})
+        ]
+        assert [each.number for each in archive.select()] == list(range(1, 501))
+        assert len(archive) == 500
+    expected = [
+        number
+        for number, own in objects
+        if 3 <= own["step"] <= 27 and (own["step"] - 3) % 4 == 0 and (own["param"] == "t" or number / 2 < 60)
+    ]
+    assert chosen == expected
+    assert 0 < len(expected) < 500
+
+
+def test_a_selector_that_does_not_fit_says_where(tmp_path: Path) -> None:
+    with Archive(written(tmp_path, [])) as archive, pytest.raises(ValueError, match="did you mean step") as raised:
+        archive.select("stap > 3")
+    assert raised.value.args[1:] == (0, 4)
+
+
+def test_a_later_run_adds_objects_and_attributes(tmp_path: Path) -> None:
+    path = written(tmp_path, [(1, {"step": 1})], "step:int[0..]! level:enum(low)")
+    with ArchiveWriter(path) as archive:
+        archive.declare("step:int level:enum(high) member:uint")
+        archive.append(2, {"step": 2, "level": "high", "member": 5}, {})
+    with Archive(path) as archive:
+        assert archive.attributes == "step:int level:enum(low,high) member:uint"
+        assert [(each.data, each.get("member")) for each in archive] == [(1, None), (2, 5)]
+        assert [each.data for each in archive.select("level = 'high'")] == [2]
+
+
+def test_an_attribute_of_another_type_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, [(1, {"step": 1})])
+    with (
+        ArchiveWriter(path) as archive,
+        pytest.raises(ArchiveError, match="holds objects whose step is int, and here it is str"),
+    ):
+        archive.declare("step:str")
+
+
+def test_attributes_may_be_called_as_anything_that_sql_or_the_index_has(tmp_path: Path) -> None:
+    names = ["Step", "step", "STEP", "id", "select", "first", "segment", "rowid", "oid", "table"]
+    own = {name: number for number, name in enumerate(names)}
+    path = written(tmp_path, [(None, own)], " ".join(f"{name}:int" for name in names))
+    with Archive(path) as archive:
+        [found] = archive.select("step = 1 and Step = 0 and rowid = 7")
+        assert {name: found[name] for name in names} == own
+
+
+def test_two_cannot_write_at_the_same_time(tmp_path: Path) -> None:
+    path = written(tmp_path, [])
+    with ArchiveWriter(path), pytest.raises(ArchiveError, match="is being written by another program"):
+        ArchiveWriter(path)
+    ArchiveWriter(path).close()
+
+
+def test_what_was_not_committed_is_not_there(tmp_path: Path) -> None:
+    path = written(tmp_path, [(1, {"step": 1})])
+    with contextlib.suppress(KeyError), ArchiveWriter(path) as archive:
+        archive.append(2, {"step": 2}, {})
+        raise KeyError
+    with Archive(path) as archive:
+        assert [each.data for each in archive] == [1]
+        assert list(archive.verify()) == []
+
+
+def test_who_reads_while_another_writes_sees_what_was_committed(tmp_path: Path) -> None:
+    path = written(tmp_path, [(1, {"step": 1})])
+    with ArchiveWriter(path) as archive, Archive(path) as reader:
+        assert len(reader) == 1
+        archive.append(2, {"step": 2}, {})
+        assert archive.due_in() is not None
+        assert len(reader) == 1
+        archive.commit()
+        assert archive.due_in() is None
+        assert [each.data for each in reader] == [1, 2]
+
+
+KILLED = """
+import sys, numpy as np
+from xmml_native.archive import ArchiveWriter
+archive = ArchiveWriter(sys.argv[1])
+archive.declare("step:int first:int")
+first = int(sys.argv[2])
+for step in range(10**9):
+    archive.append(np.full(500, step), {"step": step, "first": first}, {})
+    if step % 7 == 6:
+        archive.commit()
+        print(step, flush=True)
+"""
+
+
+def test_a_writer_that_is_killed_leaves_whole_transactions_and_everything_that_it_committed(tmp_path: Path) -> None:
+    path = str(tmp_path / "objects.archive")
+    chance, promised = random.Random(3), {}
+    for attempt in range(6):
+        with subprocess.Popen(
+            [sys.executable, "-c", KILLED, path, str(attempt)], stdout=subprocess.PIPE, text=True
+        ) as program:
+            assert program.stdout is not None
+            program.stdout.readline()
+            time.sleep(chance.random() / 5)
+            program.send_signal(signal.SIGKILL)
+            told = program.stdout.read().split()
+        promised[attempt] = int(told[-1]) if told else 6
+        with Archive(path) as archive:
+            assert list(archive.verify()) == []
+            for earlier in range(attempt + 1):
+                steps = [each["step"] for each in archive.select(f"first = {earlier}")]
+                assert steps == list(range(len(steps)))
+                assert len(steps) % 7 == 0
+                assert len(steps) > promised[earlier]
+
+
+FULL = """
+import resource, sys
+from xmml_native.archive import ArchiveError, ArchiveWriter
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
+archive = ArchiveWriter(sys.argv[1])
+archive.declare("step:int")
+try:
+    for step in range(100):
+        archive.append(bytes(20_000), {"step": step}, {})
+        archive.commit()
+except ArchiveError as error:
+    print(step, error)
+"""
+
+
+def test_a_full_disk_is_told_and_what_was_committed_stays(tmp_path: Path) -> None:
+    path = str(tmp_path / "objects.archive")
+    told = subprocess.run([sys.executable, "-c", FULL, path], capture_output=True, text=True, check=True).stdout
+    steps, words = told.split(maxsplit=1)
+    assert words.strip() == f"{path} cannot be written: File too large"
+    with Archive(path) as archive:
+        assert [each["step"] for each in archive] == list(range(int(steps)))
+        assert list(archive.verify()) == []
+    with ArchiveWriter(path) as archive:
+        archive.append(1, {"step": 1000}, {})
+    with Archive(path) as archive:
+        assert [each.data for each in archive.select("step = 1000")] == [1]
+
+
+def test_long_archives_have_several_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SEGMENT_BYTES", 10_000)
+    path = written(tmp_path, [(bytes([number]) * 3000, {}) for number in range(20)])
+    assert len(list(Path(path).glob("segment-*"))) == 5
+    with Archive(path) as archive:
+        assert [each.data[0] for each in archive] == list(range(20))
+
+
+def test_payloads_that_were_changed_are_found(tmp_path: Path) -> None:
+    path = written(tmp_path, [(np.arange(100), {}), (np.arange(100), {})])
+    segment = Path(path) / "segment-000001"
+    content = bytearray(segment.read_bytes())
+    content[-1] ^= 1
+    segment.write_bytes(content)
+    with Archive(path) as archive:
+        [problem] = archive.verify()
+    assert problem.startswith("object 2: its payload was changed (segment-000001, byte ")
+
+
+def test_a_segment_that_is_cut_off_is_an_error_that_names_it(tmp_path: Path) -> None:
+    path = written(tmp_path, [(np.arange(100), {}), (np.arange(100), {})])
+    segment = Path(path) / "segment-000001"
+    segment.write_bytes(segment.read_bytes()[:-8])
+    with Archive(path) as archive:
+        first, second = archive
+        assert first.data.sum() == 4950
+        with pytest.raises(ArchiveError, match="segment-000001 ends before the object at"):
+            _ = second.data
+        assert len(list(archive.verify())) == 1
+        segment.unlink()
+        with Archive(path) as again, pytest.raises(ArchiveError, match=r"segment-000001 cannot be read: No such file"):
+            _ = next(iter(again)).data
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("segment", -1),
+        ("segment", 2**40),
+        ("first", -64),
+        ("first", 2**62),
+        ("bytes", 2**62),
+        ("bytes", 3),
+        ("bytes", -1),
+    ],
+)
+def test_an_index_that_lies_is_an_error(tmp_path: Path, column: str, value: int) -> None:
+    path = written(tmp_path, [([1, "x", np.arange(9)], {})])
+    index = sqlite3.connect(os.path.join(path, "index.sqlite"))
+    index.execute(f'UPDATE objects SET "at.{column}" = ?', (value,))
+    index.commit()
+    index.close()
+    with Archive(path) as archive, pytest.raises(ArchiveError):
+        _ = next(iter(archive)).data
+
+
+def test_what_is_no_archive_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ArchiveError, match=r"is no archive: it has no index\.sqlite"):
+        Archive(str(tmp_path))
+    (tmp_path / "index.sqlite").write_text("nothing of the kind, but long enough to be looked at")
+    with pytest.raises(ArchiveError, match="is no archive, or cannot be opened"):
+        Archive(str(tmp_path))
+    with pytest.raises(ArchiveError, match="is no archive, or cannot be opened"):
+        ArchiveWriter(str(tmp_path))
+
+
+def test_another_format_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, [])
+    index = sqlite3.connect(os.path.join(path, "index.sqlite"))
+    index.execute("UPDATE archive SET format = 2")
+    index.commit()
+    index.close()
+    with pytest.raises(ArchiveError, match="has the format 2; this version knows 1"):
+        Archive(path)
