@@ -7,6 +7,8 @@ from collections.abc import Collection, Mapping
 from xmml_planner import Plan
 
 RELAY = "relay"
+#: What an instance says that refuses to dial another one (native/wire/src/methods/tcp.rs).
+ON_LOOPBACK = "listens only on its loopback interface"
 
 
 class Detours:
@@ -40,9 +42,12 @@ class Detours:
             return None
         self._is_told = True
         site = self._plan.by_name[conduit.receiver].site
-        why = f": {refused['tcp']}" if "tcp" in refused else ""
+        reason = refused.get("tcp", "")
+        why = f": {reason}" if reason else ""
+        remedy = ""
+        if ON_LOOPBACK in reason:
+            remedy = f'listen = "node" in [site.{site}] has instances listen where other nodes reach them; '
         return (
-            f"{conduit.name} goes through a relay, which is slower than planned{why}; "
-            f'listen = "node" in [site.{site}] has instances listen where other nodes reach them; '
+            f"{conduit.name} goes through a relay, which is slower than planned{why}; {remedy}"
             "xmml status shows the methods of all conduits"
         )

@@ -40,6 +40,7 @@ from xmml_executors.launch.jobs.site_plan import (
     cluster_of,
     launch_site,
     needs_relay,
+    reached_directly,
     relay_links,
     remote_jobs,
 )
@@ -143,11 +144,13 @@ class Launcher:
         self._acquiring: list[asyncio.Task[None]] = []
         self._entries: list[tuple[RunSite, RelayEntry]] = []
         self._pool.join(self._notice)
+        reached = reached_directly(plan)
         for name, (job, site) in remote_jobs(plan).items():
             cluster = cluster_of(plan, site)
             self.sites.setdefault(cluster.name, RunSite(cluster, folder.run_id, journal, self._pool.login(cluster)))
             walltime_s = job.walltime_s or site.walltime_s or USUAL_WALLTIME_S
-            nodes = JobNodes(job, site, (plan.by_name[each] for each in job.instances))
+            instances = (plan.by_name[each] for each in job.instances)
+            nodes = JobNodes(job, site, instances, is_reached_directly=name in reached)
             self.jobs[name] = SiteJob(name, cluster.name, site, job, walltime_s, nodes)
             self.job_of |= dict.fromkeys(job.instances, name)
         for instance in plan.instances:

@@ -18,9 +18,9 @@ XMML = Path(sys.executable).with_name("xmml")
 
 @pytest.mark.parametrize(
     ("listen", "method"),
-    [("", "relay"), ('listen = "node"\n', "tcp"), ('listen = "eth0"\n', "tcp")],
+    [("", "tcp"), ('listen = "eth0"\n', "tcp"), ('listen = "loopback"\n', "relay")],
 )
-def test_messages_between_nodes_of_a_cluster_go_by_relay_unless_instances_listen_on_its_network(
+def test_messages_between_jobs_of_a_cluster_go_directly_unless_instances_listen_on_the_loopback_device_only(
     firewalled: Bed, tmp_path: Path, listen: str, method: str
 ) -> None:
     pair = Pair(firewalled, tmp_path / "pair")

@@ -461,14 +461,21 @@ def by_relay(conduits: list[int], **refused: str) -> dict[str, Any]:
 def test_people_are_told_once_that_conduits_go_through_relays_that_should_not(make_plan: MakePlan) -> None:
     plan = make_plan("a", "b", couplings=[("a", "b"), ("b", "a")])
     run = started(dataclasses.replace(plan, sites=(Site("local"),)))
-    refused = "b listens on loopback"
+    refused = "n1 listens only on its loopback interface (127.0.0.1:4)"
     (told,) = hear(run, by_relay([0], tcp=refused), 1.0)
     assert isinstance(told, Notice)
-    assert told.text.startswith(
-        "a.o -> b.i goes through a relay, which is slower than planned: b listens on loopback; "
-    )
+    assert told.text.startswith(f"a.o -> b.i goes through a relay, which is slower than planned: {refused}; ")
     assert 'listen = "node" in [site.local]' in told.text
     assert hear(run, by_relay([1], tcp=refused), 1.0) == []
+
+
+def test_nobody_is_told_to_listen_elsewhere_who_is_refused_for_another_reason(make_plan: MakePlan) -> None:
+    plan = make_plan("a", "b", couplings=[("a", "b")])
+    run = started(dataclasses.replace(plan, sites=(Site("local"),)))
+    (told,) = hear(run, by_relay([0], tcp="connection refused"), 1.0)
+    assert isinstance(told, Notice)
+    assert "slower than planned: connection refused; " in told.text
+    assert "listen = " not in told.text
 
 
 def test_conduits_that_the_plan_leads_through_relays_are_nothing_to_tell(make_plan: MakePlan) -> None:

@@ -48,13 +48,17 @@ class AgentNode:
 class JobNodes:
     """The nodes of a job of a plan at a site."""
 
-    def __init__(self, job: Job, site: Site, instances: Iterable[PlannedInstance]) -> None:
+    def __init__(
+        self, job: Job, site: Site, instances: Iterable[PlannedInstance], *, is_reached_directly: bool = False
+    ) -> None:
         """
         Args:
             site: at which it is, or the part of one.
             instances: of the job.
+            is_reached_directly: they receive messages of other jobs of the cluster without a relay.
         """
         self._job, self._site, self._instances = job, site, tuple(instances)
+        self._is_reached_directly = is_reached_directly
 
     def is_mpi(self, instance: PlannedInstance) -> bool:
         """Whether an instance is started by the MPI launcher of the site."""
@@ -135,7 +139,7 @@ class JobNodes:
             relay: `HOST:PORT/NAME`, on the login node; empty: there is none.
             coordinator: its address, `tcp:HOST:PORT?RUN`, among others that are separated by commas.
         """
-        has_others = self._site.has_queue and self._job.nodes > 1
+        has_others = self._site.has_queue and (self._job.nodes > 1 or self._is_reached_directly)
         listen = self._site.listen or ("node" if has_others else "loopback")
         if listen == "loopback" or "XMML_LISTEN" in self._site.env:
             return None

@@ -10,6 +10,8 @@ from xmml_planner import Plan
 from xmml_planner.execution_plan import PlannedPath
 from xmml_planner.sites import HERE, Site
 
+from xmml_executors.detours import RELAY
+
 #: For how long a job is asked whose run time nobody knows, where the queue gives no time by default.
 USUAL_WALLTIME_S = 86_400.0
 
@@ -35,6 +37,21 @@ def cluster_of(plan: Plan, site: Site) -> Site:
 def launch_site(plan: Plan) -> str:
     """Return the name of the site that is this machine, if the plan has one."""
     return next((site.name for site in plan.sites if site.is_here and not site.has_queue), HERE)
+
+
+def reached_directly(plan: Plan) -> frozenset[str]:
+    """Return the names of the jobs whose instances receive messages of other jobs of their cluster without a relay."""
+    clusters = {site.name: cluster_of(plan, site).name for site in plan.sites}
+    job_of = {name: job for job in plan.jobs for name in job.instances if job.site in clusters}
+    job_of |= {each.name: job_of[each.rank_of] for each in plan.instances if each.rank_of in job_of}
+    found = set()
+    for conduit in plan.conduits:
+        sender, receiver = job_of.get(conduit.sender), job_of.get(conduit.receiver)
+        if sender is None or receiver is None or sender.name == receiver.name or conduit.methods == (RELAY,):
+            continue
+        if clusters[sender.site] == clusters[receiver.site]:
+            found.add(receiver.name)
+    return frozenset(found)
 
 
 def relay_links(plan: Plan, site: str) -> RelayLinks:

@@ -34,10 +34,11 @@ def planned(make_plan: Callable[..., Plan]) -> Planned:
     return make
 
 
-def nodes_of(site: Site, *instances: PlannedInstance, gpus: int = 0) -> JobNodes:
+def nodes_of(site: Site, *instances: PlannedInstance, gpus: int = 0, is_reached_directly: bool = False) -> JobNodes:
     nodes = 1 + max(share.node for each in instances for share in each.shares)
     names = tuple(each.name for each in instances)
-    return JobNodes(Job("j", site.name, names, nodes=nodes, cores_per_node=4, gpus_per_node=gpus), site, instances)
+    job = Job("j", site.name, names, nodes=nodes, cores_per_node=4, gpus_per_node=gpus)
+    return JobNodes(job, site, instances, is_reached_directly=is_reached_directly)
 
 
 def without_notes(steps: tuple[NodeStep, ...]) -> list[NodeStep]:
@@ -204,6 +205,18 @@ def test_instances_listen_where_the_site_says(case: str, planned: Planned) -> No
     listen, nodes, expected = LISTENS[case]
     job = nodes_of(dataclasses.replace(SLURM, listen=listen), planned("a", PLAIN, NodeShare(nodes - 1, 1, (0,))))
     assert job.where_to_listen(NODES[:nodes], "login:4000/alpha") == expected
+
+
+@pytest.mark.parametrize(
+    ("site", "expected"),
+    [(SLURM, "towards:login"), (replace(SLURM, listen="loopback"), None), (replace(SLURM, scheduler="local"), None)],
+    ids=["by default", "loopback", "without a queue"],
+)
+def test_in_a_job_of_one_node_that_other_jobs_reach_directly_they_listen_on_the_network(
+    planned: Planned, site: Site, expected: str | None
+) -> None:
+    job = nodes_of(site, planned("a", PLAIN, NodeShare(0, 1, (0,))), is_reached_directly=True)
+    assert job.where_to_listen(NODES[:1], "login:4000/alpha") == expected
 
 
 def test_without_a_relay_they_listen_towards_another_node(planned: Planned) -> None:

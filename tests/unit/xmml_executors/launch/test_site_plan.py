@@ -6,7 +6,8 @@ import asyncio
 import json
 import os
 import subprocess
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,13 @@ import pytest
 from commands import MTO
 from site_here import site_at
 from waiting import LIMIT_S, until
-from xmml_executors.launch.jobs.site_plan import relay_links
+from xmml_executors.launch.jobs.site_plan import reached_directly, relay_links
 from xmml_executors.launch.relays.local_relay import LocalRelay
 from xmml_executors.launch.relays.remote_relay import RemoteRelay
 from xmml_executors.open_folder import OpenFolder
 from xmml_native.mto import relay_key
 from xmml_planner import Plan
-from xmml_planner.execution_plan import PlannedPath
+from xmml_planner.execution_plan import Job, PlannedPath
 from xmml_planner.sites import Site
 
 RUN, KEY = "canal", relay_key(b"the secret of canal")
@@ -41,6 +42,35 @@ def plan_of(*paths: PlannedPath) -> Plan:
     nothing: tuple[Any, ...] = ()
     sites = (HOME, ALPHA, GPUS, BETA)
     return Plan("m", "/m/model.xml", "/m", nothing, nothing, nothing, nothing, sites=sites, paths=paths)
+
+
+@pytest.mark.parametrize(
+    ("places", "methods", "reached"),
+    [
+        (("alpha", "alpha-gpu"), ("tcp", "relay"), {"job of b"}),
+        (("alpha", "alpha"), (), {"job of b"}),
+        (("alpha", "alpha-gpu"), ("relay",), set()),
+        (("alpha", "beta"), ("tcp", "relay"), set()),
+        (("laptop", "alpha"), ("tcp", "relay"), set()),
+    ],
+    ids=["of two parts", "of one site", "by relay as the model says", "of two clusters", "of this machine"],
+)
+def test_jobs_of_a_cluster_reach_each_other_directly(
+    make_plan: Callable[..., Plan], places: tuple[str, str], methods: tuple[str, ...], reached: set[str]
+) -> None:
+    plan = make_plan("a", "b", couplings=[("a", "b")])
+    jobs = [Job(f"job of {name}", site, (name,)) for name, site in zip("ab", places, strict=True)]
+    conduits = [replace(each, methods=methods) for each in plan.conduits]
+    made = replace(plan, sites=(HOME, ALPHA, GPUS, BETA), jobs=tuple(jobs), conduits=tuple(conduits))
+    assert reached_directly(made) == reached
+
+
+def test_the_ranks_of_a_program_are_reached_where_it_is(make_plan: Callable[..., Plan]) -> None:
+    plan = make_plan("a", "b", "b@1", couplings=[("a", "b@1")])
+    a, b, rank = plan.instances
+    jobs = (Job("one", "alpha", ("a",)), Job("other", "alpha-gpu", ("b",)))
+    instances = (a, b, replace(rank, rank_of="b"))
+    assert reached_directly(replace(plan, sites=(ALPHA, GPUS), jobs=jobs, instances=instances)) == {"other"}
 
 
 FIGURES = "latency_s=0.01,bandwidth_b_s=125000000.0"
