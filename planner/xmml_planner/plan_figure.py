@@ -169,14 +169,16 @@ def _map(axes: Axes, plan: Plan, jobs: Mapping[str, Sequence[Job]], links: Seque
                 _write(axes, x + 0.3, top - (_CHIP_IN - 0.06) / 2, shortened(text, 34), fontsize=8)
             y -= tall + _PAD_IN
     middles = [start + place * (_SITE_IN + _GAP_IN) + _SITE_IN / 2 for place in range(len(jobs))]
+    deepest = max((link.level for link in links), default=0)
     for link in links:
-        _connect(axes, link, middles, -tallest)
+        _connect(axes, link, middles, -tallest, deepest)
 
 
-def _connect(axes: Axes, link: _Link, middles: Sequence[float], bottom: float) -> None:
+def _connect(axes: Axes, link: _Link, middles: Sequence[float], bottom: float, deepest: int) -> None:
     """Draw a line from one site to another below both, with its text on it."""
     y = bottom - 0.2 - link.level * _LINK_IN
-    shift = 0.12 + 0.09 * link.level  # lines that come from both sides do not meet
+    # Lines that come from both sides do not meet, and one that lies deeper does not cross those above it.
+    shift = 0.12 + 0.09 * (deepest - link.level)
     ends = middles[link.first] + shift, middles[link.last] - shift
     colour = TEMPLATES["interact"] if link.is_direct else TEMPLATES["dispatch"]
     axes.plot(

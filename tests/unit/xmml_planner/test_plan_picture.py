@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from html import unescape
+from itertools import combinations, pairwise
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,44 @@ def test_the_picture_has_sites_jobs_instances_and_what_goes_between(artery: Plan
     assert {"node 0", "node 1", "flow (16 ranks)", "cells (6 of 12)"} <= words
     assert "1 conduit · relay · 8 ms · 125 MB/s · 200 MB in all" in words
     assert "48 cores on 2 nodes" in words
+
+
+def test_the_lines_between_sites_are_apart(artery: Plan) -> None:
+    one = artery.routes[0]
+    ends = [{route.sites[0], route.sites[-1]} for route in artery.routes]
+    assert {"laptop", "alpha"} in ends
+    assert {"alpha", "beta"} in ends
+    across = dataclasses.replace(one, sites=("laptop", "alpha", "beta"))
+    drawn = lines_in(plan_picture(dataclasses.replace(artery, routes=(*artery.routes, across)), "svg").decode())
+    assert len(drawn) == 3
+    for line, other in combinations(drawn, 2):
+        assert not [(a, b) for a in segments(line) for b in segments(other) if meet(a, b)]
+
+
+Point = tuple[float, float]
+
+
+def lines_in(picture: str) -> list[list[Point]]:
+    """The lines between sites: down from one, along, up to the other."""
+    paths = [re.findall(r"[ML] (\S+) (\S+)", path) for path in re.findall(r'<path d="([^"]*)"[^>]*fill: none', picture)]
+    return [
+        [(float(x), float(y)) for x, y in path]
+        for path in paths
+        if len(path) == 4 and path[0][1] == path[3][1] and path[1][1] == path[2][1]
+    ]
+
+
+def segments(line: list[Point]) -> list[tuple[Point, Point]]:
+    return list(pairwise(line))
+
+
+def meet(one: tuple[Point, Point], other: tuple[Point, Point]) -> bool:
+    """Whether two segments, each along an axis, have a point in common."""
+    return all(
+        max(min(a[axis] for a in one), min(b[axis] for b in other))
+        <= min(max(a[axis] for a in one), max(b[axis] for b in other))
+        for axis in (0, 1)
+    )
 
 
 def test_the_documented_picture_is_that_of_the_example(artery: Plan) -> None:
