@@ -227,7 +227,7 @@ def _job(
         for job in jobs
     ]
     known = all(job.planned.walltime_s or job.part.walltime_s or not job.part.has_queue for job in jobs)
-    title += "" if known else " (its queue is asked for the time that it gives by default; here a day)"
+    title += "" if known else " (its queue is asked for the time that it gives by default; this script assumes a day)"
     text = scheduler.render(scripts[0]) if len(scripts) == 1 else scheduler.render_together(scripts)
     lines = [scheduler.submit_command(f"{scripts[0].folder}/job.sh"), *text.splitlines()]
     return [f"  {title}", *(f"    {line}" for line in lines)]
