@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,6 +38,15 @@ KEEPALIVES = 3
 WINDOW = 8 * 2**20
 #: How long to wait before asking again for a session that was refused [s].
 REFUSED_WAITS_S = (0.05, 0.1, 0.2, 0.5, 1.0)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether a warning of asyncio tells people something. One comes for each piece that forwarded ports still write to
+    a connection that has just been lost, thousands in a moment; the loss itself is noticed and reported."""
+    return record.msg != "socket.send() raised exception."
+
+
+logging.getLogger("asyncio").addFilter(_is_news)
 
 
 class AsyncsshTransport(ChannelTransport):

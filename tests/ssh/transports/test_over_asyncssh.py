@@ -1,11 +1,14 @@
 """What only the transport over asyncssh has to see to."""
 
 import asyncio
+import contextlib
 import socket
+import time
 
 import pytest
 from ssh_transports import make
 from waiting import LIMIT_S, until
+from xmml_sites.ssh import ConnectionLost
 
 
 def test_files_go_also_where_no_ssh_is_installed(own_server, tmp_path, monkeypatch):
@@ -49,6 +52,22 @@ def test_a_port_that_is_closed_while_it_is_opened_again_stays_closed(own_server,
         await transport.close()
 
     asyncio.run(work())
+
+
+def test_what_is_still_written_to_a_lost_connection_fills_no_terminal(own_server, caplog):
+    async def work():
+        transport = make("asyncssh", own_server)
+        await transport.connect()
+        own_server.cut()
+        time.sleep(0.5)  # the loop must not notice before everything is written
+        for _ in range(100):
+            transport._connection.send_debug("x")
+        with contextlib.suppress(ConnectionLost):
+            await transport.run("true")  # the loop notices
+        await transport.close()
+
+    asyncio.run(work())
+    assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
 
 
 def listens(port):
