@@ -113,6 +113,25 @@ def test_a_node_on_which_nothing_can_be_started_ends_the_run_with_what_was_said(
     assert queues.left_behind() == []
 
 
+@pytest.mark.parametrize("kind", ["openpbs"], indirect=True)
+def test_a_node_on_which_nothing_starts_is_told_with_what_its_script_says(queues: Sites) -> None:
+    queues.cores["alpha"] = 1
+    folder, may_start = queues.folder / "slow", queues.folder / "may-start"
+    folder.mkdir()
+    real = queues.servers["alpha"].home / "bin/pbs_tmrsh"
+    waits = f'echo that node is busy >&2\nuntil [ -e {may_start} ]; do sleep 0.1; done\nexec {real} "$@"\n'
+    (folder / "pbs_tmrsh").write_text(f"#!/bin/sh\n{waits}")
+    (folder / "pbs_tmrsh").chmod(0o755)
+    queues.more["alpha"] += f'nodes = 2\nsetup = ["PATH={folder}:$PATH"]\n'
+    options = queues.options(write_ring(queues.folder / "ring", {"a": "", "b": ""}), {"a": "alpha", "b": "alpha"})
+    run = queues.start("xmml-run", *options)
+    said = r"nothing has started on node 1 of job \S+ for 30 s; its script says: that node is busy"
+    events = queues.run_folder / "events.jsonl"
+    wait_until(lambda: events.exists() and re.search(said, events.read_text()), "nobody is told", RUN_LIMIT_S)
+    may_start.touch()
+    queues.end(run).check(0, "2 instances ran")
+
+
 @pytest.fixture
 def short_queue(queues: Sites, kind: str) -> Iterator[Sites]:
     """The sites; jobs of the queue of `alpha` get a minute at most."""

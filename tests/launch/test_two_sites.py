@@ -12,7 +12,9 @@ from pathlib import Path
 from compiled import compiled
 from disclosed import mode_of
 from processes import ignoring_children
+from rings import write_ring
 from several_sites import Sites
+from waiting import RUN_LIMIT_S, wait_until
 
 WAIT = "import time; time.sleep(600)"
 #: Makes the program `zmade` in two steps, as compilers do.
@@ -45,6 +47,22 @@ def test_a_run_hears_of_the_end_of_what_it_has_started_also_if_its_starter_ignor
     with ignoring_children():
         run = sites.launch(sites.write_model())
     sites.end(run).check(0, "the last answer is 16.1")
+
+
+def test_a_step_that_does_not_start_is_told_with_what_srun_says(sites: Sites) -> None:
+    srun, may_start = sites.folder / "like-srun", sites.folder / "may-start"
+    words = "srun: Job 3 step creation temporarily disabled, retrying (Requested nodes are busy)"
+    waits = f"echo '{words}' >&2\nuntil [ -e {may_start} ]; do sleep 0.1; done\nshift\nexec \"$@\"\n"
+    srun.write_text(f"#!/bin/sh\n{waits}")
+    srun.chmod(0o755)
+    sites.more["alpha"] += f'mpi = "{srun} {{ranks}}"\n'
+    model = write_ring(sites.folder / "ring", {"flow": 'run:mpi="1"', "plain": ""})
+    run = sites.start("xmml-run", *sites.options(model, {"flow": "alpha", "plain": "beta"}))
+    events = sites.run_folder / "events.jsonl"
+    told = f"flow: its step has not started for 30 s; {words}"
+    wait_until(lambda: events.exists() and told in events.read_text(), "nobody is told", RUN_LIMIT_S)
+    may_start.touch()
+    sites.end(run).check(0, "2 instances ran")
 
 
 def test_sites_without_python_run_programs_in_other_languages(sites: Sites) -> None:
