@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from testbed import Bed
@@ -27,6 +28,13 @@ _COUPLINGS = """\
     <coupling from="{left}.say" to="{right}.hear"/> <coupling from="{right}.say" to="{left}.hear"/>"""
 
 
+def model_text(couples: Iterable[tuple[str, str]], steps: int, pause: float) -> str:
+    """Return the model in which the two of each couple talk with each other."""
+    pairs = list(couples)
+    rows = [row.format(left=left, right=right) for row in (_INSTANCES, _COUPLINGS) for left, right in pairs]
+    return _MODEL.format(steps=steps, pause=pause, topology="\n".join(rows))
+
+
 class Many(Pair):
     """The model in a folder of its own. Its instances are inline code, so those of a site share a process.
 
@@ -39,6 +47,5 @@ class Many(Pair):
     ) -> None:
         super().__init__(bed, folder, steps=steps, pause=pause)
         couples = [(f"left{number}", f"right{number}") for number in range(instances // 2)]
-        rows = [row.format(left=left, right=right) for row in (_INSTANCES, _COUPLINGS) for left, right in couples]
-        (folder / "model.xml").write_text(_MODEL.format(steps=steps, pause=pause, topology="\n".join(rows)))
+        (folder / "model.xml").write_text(model_text(couples, steps, pause))
         self.places = {name: site for couple in couples for name, site in zip(couple, sites, strict=True)}

@@ -118,6 +118,15 @@ def test_plans_over_sites_are_measured(tmp_path: Path) -> None:
 
 
 @needs("mpicc")
+@needs("sshd")
+def test_a_launcher_of_many_instances_at_a_site_is_measured(tmp_path: Path) -> None:
+    options = ["--quick", "--instances", "4"]
+    text, rows = run_suite("sites", tmp_path, *options, has_plot=False, program="hosted.py")
+    assert {row["transport"] for row in rows} == {"openssh", "asyncssh"}
+    assert all(float(row["launcher_s"]) > 0 and float(row["memory_mib"]) > 0 for row in rows)
+    assert "### 4 instances at a site without a queue" in text
+
+
 def test_both_cavities_are_measured_and_end_with_the_same_bits(tmp_path: Path) -> None:
     text, rows = run_suite("canal", tmp_path, "--quick", "--cells", "12,17")
     assert [(row["peer"], row["cells"]) for row in rows] == [
