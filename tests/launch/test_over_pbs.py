@@ -82,6 +82,35 @@ def test_each_node_of_a_job_has_its_programs(queues: Sites) -> None:
     assert parents["a"] != parents["b"], "each was started by an agent of its own"
 
 
+#: Two pairs of instances that can share processes. Each writes by which process its own was started.
+HOSTED = """<model id="hosted" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml"><definitions>
+  <submodel id="Talker" init="yes"><timescale delta="1 s" total="3 s"/>
+    <ports><out id="say" operator="Oi"/><in id="hear" operator="S"/></ports>
+    <implementation cores="1"><code language="python" part="Oi">import os; say = os.getppid(); print(say)</code>
+      <code language="python" part="S">pass</code></implementation></submodel></definitions>
+  <topology><instance id="a" submodel="Talker"/><instance id="b" submodel="Talker"/>
+    <instance id="c" submodel="Talker"/><instance id="d" submodel="Talker"/>
+    <coupling from="a.say" to="b.hear"/><coupling from="b.say" to="a.hear"/>
+    <coupling from="c.say" to="d.hear"/><coupling from="d.say" to="c.hear"/></topology></model>"""
+
+
+@pytest.mark.parametrize("kind", ["openpbs"], indirect=True)
+def test_instances_that_share_processes_are_on_the_nodes_of_the_plan(queues: Sites) -> None:
+    queues.more["alpha"] += "nodes = 2\n"
+    model = queues.folder / "hosted.xmml"
+    model.write_text(HOSTED)
+    options = queues.options(model, dict.fromkeys("abcd", "alpha"), "--hosts", "1")
+    queues.end(queues.start("xmml-run", *options)).check(0)
+    plan = json.loads((queues.run_folder / "plan.json").read_text())
+    assert len({each["process"] for each in plan["instances"]}) == 2, "one on each node"
+    starters: dict[int, set[str]] = {0: set(), 1: set()}
+    for each in plan["instances"]:
+        said = (queues.run_folder / each["folder"] / "stdout").read_text()
+        starters[each["shares"][0]["node"]].update(said.split())
+    assert [len(own) for own in starters.values()] == [1, 1]
+    assert starters[0] != starters[1], "each was started by the agent of its node"
+
+
 def test_a_run_that_is_launched_in_a_job_uses_its_nodes_and_submits_nothing(queues: Sites, kind: str) -> None:
     model = write_ring(queues.folder / "ring", {"a": "", "b": ""})
     run, said = queues.run_folder, queues.folder / "said"
