@@ -91,7 +91,8 @@ class Site:
         container: `apptainer`, `singularity`, or a command in which `{image}` stands for the image; `None`: here the
             first of the two that there is, elsewhere `apptainer`.
         listen: where instances in its jobs listen for others: `node` (an address of their node), `loopback`, or a
-            network device; `None`: on their node if their job has several, else on the loopback device.
+            network device; `None`: on their node if their job has several nodes, or other jobs of the cluster send
+            messages to it; else on the loopback device.
         work: folder at the site below which runs have theirs.
         python: the Python that has xMML at this site.
         software: what programs can need (`run:needs`) and is here.
