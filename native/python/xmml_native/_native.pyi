@@ -481,8 +481,8 @@ class Instance:
     def group(self, port: str, /, **attributes: Any) -> Group:
         """Return a context in which objects are put on `port` that become visible together, when it ends.
 
-        `attributes` are those that all of them have, unless a `put` says otherwise. Every object of a group has the
-        attributes `sys.group`, its number, and `sys.follow`, how many of the group follow at this reader. A group that is
+        `attributes` are those that all of them have, unless a `put` says otherwise. Every object of a group has
+        `sys.group`, its number, and `sys.follow`, how many of the group follow it at this reader. A group that is
         larger than the limit of a reader waits until that holds nothing.
 
         >>> with me.group("fields", step=3) as record:
