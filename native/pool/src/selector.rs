@@ -18,6 +18,7 @@
 
 mod compiler;
 mod evaluation;
+pub mod index;
 mod parser;
 mod pattern;
 mod tokens;

@@ -239,14 +239,16 @@ impl Instance {
         let (t, dt_next) = (message.timestamp, message.next_timestamp);
         let system = System { t, dt_next, seq, rank: self.rank(), group, ..written.system.clone() };
         let system = with_payload(system, &message.data);
-        let mut readers = SmallVec::new();
-        for (place, reader) in written.readers.iter().enumerate() {
-            let chosen = reader.selector.matches(&Described { own: &own, system: &system });
+        let described = Described { own: &own, system: &system };
+        let mut readers: SmallVec<[usize; 4]> = SmallVec::new();
+        for place in written.index.candidates(&described) {
+            let reader = &written.readers[place];
             let told = |undefined| self.refused(port, &format!("the selector of {}: {undefined}", reader.name));
-            if chosen.map_err(told)? {
+            if reader.selector.matches(&described).map_err(told)? {
                 readers.push(place);
             }
         }
+        readers.sort_unstable();
         let packed = Packed { seq, node: (&*system.node).into(), own };
         Ok(((!readers.is_empty()).then_some(packed), readers))
     }

@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 
 use xmml_pool::object::System;
 use xmml_pool::schema::Schema;
+use xmml_pool::selector::index::Index;
 use xmml_pool::selector::Selector;
 use xmml_pool::value::Value;
 use xmml_wire::data::Data;
@@ -33,6 +34,8 @@ pub(super) struct Pools {
 pub(super) struct Written {
     pub(super) schema: Arc<Schema>,
     pub(super) readers: Vec<Reader>,
+    /// Which of them could choose an object.
+    pub(super) index: Index,
     /// What is the same of all objects of the port.
     pub(super) system: System,
     /// How many objects were put.
@@ -129,6 +132,9 @@ impl Pools {
                 pools.add_writer(spec, conduit, &schema, state);
             }
         }
+        for written in pools.written.values_mut() {
+            written.index = Index::new(written.readers.iter().map(|reader| &reader.selector));
+        }
         Ok(pools)
     }
 
@@ -150,6 +156,7 @@ impl Pools {
             Written {
                 schema: schema.clone(),
                 readers: Vec::new(),
+                index: Index::default(),
                 system,
                 count: AtomicU64::new(0),
                 groups: AtomicU64::new(0),
