@@ -59,6 +59,11 @@ xmml_status xmml_take_timeout(xmml_instance *me, const char *port, double second
    "sys.instance" and the others of docs/pools.md. */
 xmml_status xmml_attribute(xmml_message *object, const char *name, const xmml_value **value);
 
+/* How many attributes the object has, and the name of number i, from 0: those of its datatype, then sys.*. 0 and NULL for a message that is no
+   object, and NULL behind the last one. A name lives as long as the object. */
+size_t xmml_attribute_count(const xmml_message *object);
+const char *xmml_attribute_name(const xmml_message *object, size_t i);
+
 #ifdef __cplusplus
 }
 #endif

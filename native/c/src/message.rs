@@ -1,5 +1,6 @@
 //! Messages that were received, and reading what they carry.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use xmml_wire::message::Message;
 
 use crate::argument::{object, place, Elements, Out, Room};
 use crate::status::{free, guard, Failure, Result, Status};
+use crate::text::CText;
 use crate::value::Value;
 use crate::value_api::{array_to_c, bytes_to_c, complex_to_c, copy_to_c, text_to_c, XmmlArray};
 
@@ -24,10 +26,12 @@ pub struct CMessage {
     described: Option<Described>,
 }
 
-/// An object of a pool without its payload, and the attributes of it that C has asked for, which keep their addresses.
+/// An object of a pool without its payload, and what of it C has asked for, which keeps its address.
 struct Described {
     object: Object,
     asked: BTreeMap<String, Box<Value>>,
+    /// The names of its attributes.
+    names: OnceCell<Vec<CText>>,
 }
 
 impl CMessage {
@@ -46,7 +50,7 @@ impl CMessage {
     pub fn of_object(mut object: Object, place: Arc<str>) -> CMessage {
         let (timestamp, next_timestamp) = (object.attributes.system.t, object.attributes.system.dt_next);
         let data = std::mem::take(&mut object.data);
-        let described = Some(Described { object, asked: BTreeMap::new() });
+        let described = Some(Described { object, asked: BTreeMap::new(), names: OnceCell::new() });
         CMessage { described, ..CMessage::new(Message { timestamp, next_timestamp, data }, place) }
     }
 
@@ -61,6 +65,13 @@ impl CMessage {
             described.asked.insert(name.to_owned(), Box::new(value.into()));
         }
         Ok(described.asked.get(name).map(|value| &**value))
+    }
+
+    /// The names of the attributes that it has; none if it is no object.
+    pub fn attribute_names(&self) -> &[CText] {
+        self.described.as_ref().map_or(&[], |Described { object, names, .. }| {
+            names.get_or_init(|| object.attributes.iter().map(|(name, _)| name.into()).collect())
+        })
     }
 
     /// Reads the payload; an error says on which port it came.

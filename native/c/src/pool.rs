@@ -1,6 +1,6 @@
 //! Objects of pools (`xmml_pools.h`).
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int};
 
 use xmml_core::instance::Taken;
 use xmml_wire::data::{Data, Order};
@@ -10,7 +10,7 @@ use crate::argument::{object, optional_text, place, place_for_object, text, time
 use crate::instance::{member_and_port, Member};
 use crate::message::CMessage;
 use crate::receive::not_connected;
-use crate::status::{guard, Failure, Result, Status};
+use crate::status::{guard, guard_or, Failure, Result, Status};
 use crate::value::Value;
 use crate::value_api::lent_array_from_c;
 
@@ -144,5 +144,18 @@ pub extern "C" fn xmml_attribute(message: Option<&mut CMessage>, name: Text, val
         let found = object(message, "object")?.attribute(text(name, "name")?)?;
         value.set(found.map_or(std::ptr::null(), |found| &raw const *found));
         Ok(())
+    })
+}
+
+#[no_mangle]
+pub extern "C" fn xmml_attribute_count(message: Option<&CMessage>) -> usize {
+    guard_or(0, || Ok(object(message, "object")?.attribute_names().len()))
+}
+
+#[no_mangle]
+pub extern "C" fn xmml_attribute_name(message: Option<&CMessage>, i: usize) -> *const c_char {
+    guard_or(std::ptr::null(), || {
+        let names = object(message, "object")?.attribute_names();
+        Ok(names.get(i).map_or(std::ptr::null(), |name| name.as_ptr()))
     })
 }

@@ -197,6 +197,14 @@ public:
         return Data(message_, value);
     }
 
+    // The names of the attributes that it has: those of its datatype, then sys.*; none for a message that is no object.
+    std::vector<std::string> attributes() const {
+        std::vector<std::string> names;
+        const std::size_t count = xmml_attribute_count(message_.get());
+        for (std::size_t i = 0; i < count; ++i) names.emplace_back(xmml_attribute_name(message_.get(), i));
+        return names;
+    }
+
     // Shortcuts for data().
     template <class T>
     T as(Site site = Site::here()) const {
