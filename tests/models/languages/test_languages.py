@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -15,27 +14,12 @@ import fortran
 import fortran_peer
 import language_cases
 import pytest
+from every_language import EACH_LANGUAGE, LANGUAGES, java_program
 from model_runs import run_document
-from needs import java_missing, missing
 from wan.soak import LONG
-from xmml_native import config
 
 HERE = Path(__file__).parent
 SUPPORT = Path(compiled.__file__).parent
-#: Every language, and why it cannot take part here.
-MISSING = {
-    "c": None,
-    "cpp": None,
-    "python": None,
-    "fortran": missing("gfortran"),
-    "java": java_missing(),
-}
-LANGUAGES = [language for language, reason in MISSING.items() if reason is None]
-#: All of them as parameters: those that cannot take part show as skipped.
-EACH_LANGUAGE = [
-    pytest.param(language, marks=[] if reason is None else [pytest.mark.skip(reason=reason)])
-    for language, reason in MISSING.items()
-]
 #: The methods, and the order of the large array that goes by each.
 METHODS = {"shm": "row", "unix": "row", "tcp": "column"}
 #: Ten programs and 25 arrays of 64 MiB; machines that test much else at the same time are slow.
@@ -51,19 +35,10 @@ def fortran_program() -> Path:
     return fortran.compiled(source, options=("-O1",))
 
 
-@cache
-def java_classes() -> Path:
-    folder = Path(mkdtemp(dir=compiled.PROGRAMS.name))
-    command = ["javac", "-Xlint:all", "-Werror", "-cp", str(config.jar()), "-d", str(folder), str(HERE / "Peer.java")]
-    finished = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert finished.returncode == 0, finished.stderr
-    return folder
-
-
 def program(language: str) -> str:
     """The attributes of an implementation that start the peer."""
     if language == "java":
-        return f'path="{shutil.which("java")}" run:args="-cp \'{config.jar()}:{java_classes()}\' Peer"'
+        return java_program(HERE / "Peer.java")
     return f'path="{PROGRAMS[language]()}"'
 
 
