@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 MODULES = ["xmml_c", "xmml_errors", "xmml_values", "xmml_instances", "xmml_alones", "xmml"]
 RANKS = range(8)
 
-HEADERS = [HERE.parent / "c/include" / name for name in ("xmml.h", "xmml_handles.h", "xmml_team.h")]
+HEADERS = [HERE.parent / "c/include" / name for name in ("xmml.h", "xmml_handles.h", "xmml_pools.h", "xmml_team.h")]
 
 # How Fortran declares a C type; enums are integer(c_int).
 C_TYPES = {
@@ -403,6 +403,25 @@ call c_f_pointer(array%data, data, extents_of(array, {rank}))"""
     return procedure(f"view_{type_.name}_{rank}(self, data, key, item, {given}status, message)", body)
 
 
+#: What an attribute of an object can be read into, by type and rank; texts and bytes besides.
+ATTRIBUTES = [(type_, 0) for type_ in TYPES if not type_.name.startswith("c")]
+ATTRIBUTES += [(type_, 1) for type_ in TYPES if type_.name in ("i64", "f64")]
+
+
+def attribute_reader(type_: Type, rank: int) -> str:
+    """object%attribute(name, data): a number, or a list that is allocated to fit."""
+    attributes = ", allocatable" if rank else ""
+    body = f"""\
+class(xmml_message), intent(in) :: self
+character(*), intent(in) :: name
+{type_.declared}{attributes}, intent(inout) :: data{dimensions(rank)}
+logical, intent(out), optional :: found
+{STATUS}
+type(placed_value) :: value
+if (attribute_found(self, name, value, found, status, message)) call value%get(data, status=status, message=message)"""
+    return procedure(f"attribute_{type_.name}_{rank}(self, name, data, found, status, message)", body)
+
+
 # ---------------------------------------------------------------------------------------------------------- instances
 
 
@@ -411,19 +430,22 @@ integer, intent(in), optional :: whole(:)
 character(*), intent(in), optional :: gather"""
 
 
+def given_as(type_: Type, rank: int) -> tuple[str, str]:
+    """How data that is sent or put is declared further, and the value that is made of it for the call."""
+    sign = ", unsigned" if type_.is_integer else ""
+    if rank == 0:
+        return "", f"xmml_value(data, array{sign})"
+    if type_.is_logical:
+        return "", "xmml_value(data)"
+    return ", contiguous, target", f"lent({type_.dtype}, shape(data, c_size_t), c_loc(data){sign})"
+
+
 def sender(type_: Type, rank: int) -> str:
     """me%send(port, data)."""
     given, declared, _ = unsigned_of(type_)
-    sign = ", unsigned" if given else ""
     array = "whole, gather, " if rank else "array, "
     more = "whole, gather, " if rank else ""
-    if rank == 0:
-        attributes, value = "", f"xmml_value(data, array{sign})"
-    elif type_.is_logical:
-        attributes, value = "", "xmml_value(data)"
-    else:
-        attributes = ", contiguous, target"
-        value = f"lent({type_.dtype}, shape(data, c_size_t), c_loc(data){sign})"
+    attributes, value = given_as(type_, rank)
     body = f"""\
 {BY_NAME}
 {type_.declared}, intent(in){attributes} :: data{dimensions(rank)}
@@ -433,6 +455,24 @@ def sender(type_: Type, rank: int) -> str:
 call send_and_free(me%pointer, c_string(port), {value}, &
                    to, timestamp, next_timestamp, {more}status=status, message=message)"""
     head = f"send_{type_.name}_{rank}(me, port, data, to, timestamp, next_timestamp, {array}{given}status, message)"
+    return procedure(head, re.sub(r"\n+", "\n", body))
+
+
+def putter(type_: Type, rank: int) -> str:
+    """me%put(port, data, attributes)."""
+    given, declared, _ = unsigned_of(type_)
+    more, value = given_as(type_, rank)
+    body = f"""\
+{BY_NAME}
+{type_.declared}, intent(in){more} :: data{dimensions(rank)}
+character(*), intent(in), optional :: attributes
+integer, intent(out), optional :: readers
+{declared}{"" if rank else "logical, intent(in), optional :: array"}
+{STATUS}
+call put_and_free(me%pointer, c_string(port), {value}, &
+                  attributes, readers, status, message)"""
+    array = "" if rank else "array, "
+    head = f"put_{type_.name}_{rank}(me, port, data, attributes, readers, {array}{given}status, message)"
     return procedure(head, re.sub(r"\n+", "\n", body))
 
 
@@ -488,8 +528,12 @@ BY_HAND = {
     "xmml_out_port": (
         *("skip", "open_handle", "close_handles", "output"),
         *("send_value", "send_nothing", "send_bytes", "send_text"),
+        *("put_value", "put_nothing", "put_bytes", "put_text"),
     ),
-    "xmml_in_port": ("port_handle", "has_message", "receive_message", "receive_bytes", "receive_text", "into_text"),
+    "xmml_in_port": (
+        *("port_handle", "has_message", "receive_message", "receive_bytes", "receive_text", "into_text"),
+        "take",
+    ),
 }
 
 
@@ -537,6 +581,13 @@ def bindings(generic: str, prefix: str, ranks: range, types: list[Type], *more: 
         yield f"generic :: {generic} => {name}"
 
 
+def attribute_bindings() -> Iterator[str]:
+    """Bind what reads an attribute to the one generic name of an object."""
+    for name in ("attribute_text", *(f"attribute_{type_.name}_{rank}" for type_, rank in ATTRIBUTES)):
+        yield f"procedure, private :: {name}"
+        yield f"generic :: attribute => {name}"
+
+
 def wrapped(lines: Iterator[str]) -> str:
     """Continue lines that are too long."""
     return "\n".join(line if len(line) <= 110 else re.sub(r"((?:[^,]+,){4})", r"\1 &\n       ", line) for line in lines)
@@ -552,11 +603,12 @@ def parts() -> dict[str, str]:
     values = [maker(*each) for each in every] + [getter(*each) for each in every]
     values += [copier(*each) for each in no_scalars]
     values += [viewer(type_, rank) for type_ in seen for rank in arrays]
-    instances = [sender(*each) for each in every] + [receiver(*each) for each in every]
+    values += [attribute_reader(*each) for each in ATTRIBUTES]
+    instances = [make(*each) for make in (sender, receiver, putter) for each in every]
     instances += [receiver(*each, into=True) for each in no_scalars]
     instances += [make(type_, rank) for make in (lender, returner) for type_ in seen for rank in arrays]
     twins = [twin(by_hand(name, "\n".join(sources)), kind) for kind, names in BY_HAND.items() for name in names]
-    twins += [twin(sender(*each), "xmml_out_port") for each in every]
+    twins += [twin(make(*each), "xmml_out_port") for make in (sender, putter) for each in every]
     twins += [twin(receiver(*each), "xmml_in_port") for each in every]
     twins += [twin(receiver(*each, into=True), "xmml_in_port") for each in no_scalars]
     makers = (f"procedure :: {', '.join(f'of_{type_.name}_{rank}' for rank in RANKS)}" for type_ in TYPES)
@@ -579,6 +631,7 @@ def parts() -> dict[str, str]:
             ),
             " " * 8,
         ),
+        "attribute_bindings": indent(wrapped(attribute_bindings()), " " * 8),
         "value_procedures": indent("\n".join(values), "    "),
         "instance_bindings": indent(
             wrapped(
@@ -587,6 +640,7 @@ def parts() -> dict[str, str]:
                     bindings("send", "send", RANKS, TYPES, "send_text"),
                     bindings("receive", "receive", RANKS, TYPES, "receive_text"),
                     bindings("receive_into", "into", arrays, TYPES, "into_text"),
+                    bindings("put", "put", RANKS, TYPES, "put_text"),
                     bindings("loan", "loan", arrays, seen),
                     bindings("give_back", "return", arrays, seen),
                 )
@@ -595,7 +649,14 @@ def parts() -> dict[str, str]:
             " " * 8,
         ),
         "out_port_bindings": indent(
-            wrapped(bindings("send", "bound_send", RANKS, TYPES, "bound_send_text")),
+            wrapped(
+                line
+                for lines in (
+                    bindings("send", "bound_send", RANKS, TYPES, "bound_send_text"),
+                    bindings("put", "bound_put", RANKS, TYPES, "bound_put_text"),
+                )
+                for line in lines
+            ),
             " " * 8,
         ),
         "in_port_bindings": indent(

@@ -63,13 +63,22 @@
             if (code == XMML_ERROR_ENDED) code = XMML_ENDED ! with a time-out as well
             ended = code == XMML_ENDED
         end if
+        call conclude_wait(code, timed_out, status, message)
+    end function
+
+    ! Concludes a wait that may have had a limit of time. That it passed is an error for a program that cannot see it.
+    subroutine conclude_wait(code, timed_out, status, message)
+        integer(c_int), intent(in) :: code
+        logical, intent(out), optional :: timed_out
+        integer, intent(out), optional :: status
+        character(*), intent(inout), optional :: message
         if (present(timed_out)) then
             timed_out = code == XMML_TIMED_OUT
         else if (code == XMML_TIMED_OUT .and. .not. (present(status) .or. present(message))) then
             call conclude(int(XMML_ERROR_USAGE, c_int), text=last_error() // " (and the program asks neither timed_out nor status)")
         end if
         call conclude(code, status, message)
-    end function
+    end subroutine
 
     ! Bytes without a type; `data` is allocated to fit.
     subroutine receive_bytes(me, port, data, of, timeout, timestamp, next_timestamp, ended, timed_out, status, message)

@@ -64,10 +64,14 @@ module xmml_instances
         procedure :: send_nothing
         procedure :: send_bytes
         procedure :: receive_bytes
+        procedure :: put_nothing
+        procedure :: put_bytes
+        procedure :: take
         procedure :: free => instance_free
         procedure :: handle => instance_handle
         procedure, private :: send_value
         procedure, private :: receive_message
+        procedure, private :: put_value
         procedure, private :: place
         procedure, private :: param_int32
         procedure, private :: param_int64
@@ -78,6 +82,7 @@ module xmml_instances
         generic :: param => param_int32, param_int64, param_real32, param_real64, param_logical, param_text
         generic :: send => send_value
         generic :: receive => receive_message
+        generic :: put => put_value
 @instance_bindings@
     end type
 
@@ -105,8 +110,12 @@ module xmml_instances
         procedure :: output => bound_output
         procedure :: send_nothing => bound_send_nothing
         procedure :: send_bytes => bound_send_bytes
+        procedure :: put_nothing => bound_put_nothing
+        procedure :: put_bytes => bound_put_bytes
         procedure, private :: bound_send_value
+        procedure, private :: bound_put_value
         generic :: send => bound_send_value
+        generic :: put => bound_put_value
 @out_port_bindings@
     end type
 
@@ -116,6 +125,7 @@ module xmml_instances
         procedure :: has_message => bound_has_message
         procedure :: handle => bound_port_handle
         procedure :: receive_bytes => bound_receive_bytes
+        procedure :: take => bound_take
         procedure, private :: bound_receive_message
         generic :: receive => bound_receive_message
 @in_port_bindings@
@@ -513,6 +523,8 @@ contains
 @instances_sending@
 
 @instances_receiving@
+
+@instances_pools@
 
 @bound_procedures@
 

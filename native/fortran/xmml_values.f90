@@ -37,17 +37,26 @@ module xmml_values
 @value_bindings@
     end type
 
-    ! A message that was received: its data, as a value, and its times. Free it when its data is not needed any more; receiving into it
-    ! again does so too. Do not copy it by assignment.
-    type, extends(xmml_value) :: xmml_message
-        type(c_ptr), private :: message = c_null_ptr
+    ! A value that errors name by where it comes from.
+    type, extends(xmml_value) :: placed_value
         character(:), allocatable, private :: origin
+    contains
+        procedure, private :: context => placed_context
+    end type
+
+    ! A message that was received, or an object that was taken from a pool: its data, as a value, its times, and the attributes of an
+    ! object. Free it when its data is not needed any more; receiving into it again does so too. Do not copy it by assignment.
+    type, extends(placed_value) :: xmml_message
+        type(c_ptr), private :: message = c_null_ptr
     contains
         procedure :: timestamp => message_timestamp
         procedure :: next_timestamp => message_next_timestamp
         procedure :: has_next => message_has_next
+        procedure :: attribute_count
+        procedure :: attribute_name
+        procedure :: attribute_bytes
         procedure :: free => message_free
-        procedure, private :: context => message_context
+@attribute_bindings@
     end type
 
     ! xmml_value(data): a number, a text or an array of any rank as a value.
@@ -150,6 +159,8 @@ contains
 
 @values_making@
 
+@values_attributes@
+
     ! -------------------------------------------------------------------------------------------------------------- messages
 
     ! Fills `message` with what the C API gave.
@@ -189,8 +200,8 @@ contains
         if (allocated(self%origin)) deallocate(self%origin)
     end subroutine
 
-    function message_context(self) result(text)
-        class(xmml_message), intent(in) :: self
+    function placed_context(self) result(text)
+        class(placed_value), intent(in) :: self
         character(:), allocatable :: text
         text = ""
         if (allocated(self%origin)) text = self%origin // ": "

@@ -15,6 +15,19 @@ from xmml_native import config
 STRICT = ["-std=f2008", "-Wall", "-Wextra", "-Wno-compare-reals", "-Werror", "-g"]
 #: Without these checks a test would prove little: they see a pointer or index that is wrong.
 CHECKED = ["-fcheck=bounds,do,mem,pointer,recursion"]
+#: The types of elements, and how they follow from their `places`, which count from 1.
+TYPES = {
+    "integer(int8)": "int(places, int8)",
+    "integer(int16)": "int(places, int16)",
+    "integer(int32)": "places",
+    "integer(int64)": "int(places, int64) * 2_int64**40",
+    "real(real32)": "real(places, real32) / 4",
+    "real(real64)": "real(places, real64) / 4",
+    "complex(real32)": "cmplx(places, -places, real32)",
+    "complex(real64)": "cmplx(places, -places, real64)",
+    "logical": "mod(places, 3) == 0",
+    "logical(c_bool)": "logical(mod(places, 3) == 0, c_bool)",
+}
 
 
 def behaviours(source: Path) -> list[str]:

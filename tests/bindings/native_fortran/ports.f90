@@ -28,6 +28,10 @@ program ports
         call a_bound_port_of_an_instance_that_has_left_is_the_usual_error()
     case ("a_bound_port_stays_with_the_instance_that_was_joined_first")
         call a_bound_port_stays_with_the_instance_that_was_joined_first()
+    case ("a_port_of_messages_refuses_objects")
+        call a_port_of_messages_refuses_objects()
+    case ("a_message_has_no_attributes")
+        call a_message_has_no_attributes()
     case default
         error stop 2
     end select
@@ -211,6 +215,49 @@ contains
         call in%receive(number, status=status, message=message)
         call check(status == XMML_ERROR_TYPE, "no number")
         call check_says(message, "cell.in")
+        call me%free()
+    end subroutine
+
+    subroutine a_port_of_messages_refuses_objects()
+        type(xmml_instance) :: me
+        type(xmml_out_port) :: out
+        type(xmml_in_port) :: in
+        type(xmml_message) :: object
+        integer :: status, readers
+        character(300) :: message
+        me = started()
+        out = me%out("out")
+        in = me%in("in")
+        call me%put("out", [2.0_real64, 3.0_real64], "step=1", readers, status=status, message=message)
+        call check(status == XMML_ERROR_USAGE .and. readers == 0, "by name")
+        call check_says(message, "cell.out: objects cannot be put here")
+        call out%put("text", status=status)
+        call check(status == XMML_ERROR_USAGE, "a text")
+        call out%put_bytes([1_int8], status=status)
+        call check(status == XMML_ERROR_USAGE, "bytes")
+        call check(.not. in%take(object, status=status, message=message), "an object")
+        call check(status == XMML_ERROR_USAGE, "to be taken")
+        call check_says(message, "cell.in: objects cannot be taken here")
+        call check(.not. me%take("in", object, timeout=-1.0_real64, status=status, message=message), "in no time")
+        call check_says(message, "cell.in: a time-out of -1 s")
+        call me%free()
+    end subroutine
+
+    subroutine a_message_has_no_attributes()
+        type(xmml_instance) :: me
+        type(xmml_message) :: data
+        integer :: status, step
+        logical :: found
+        character(300) :: message
+        me = started()
+        call me%skip("out")
+        call me%skip("to")
+        call me%receive("in", data)
+        call data%attribute("step", step, found=found, status=status, message=message)
+        call check(status == XMML_ERROR_USAGE .and. .not. found, "an attribute")
+        call check_says(message, "has no attributes")
+        call check(data%attribute_count() == 0 .and. data%attribute_name(1) == "", "names")
+        call data%free()
         call me%free()
     end subroutine
 

@@ -6,25 +6,13 @@ from pathlib import Path
 
 import pytest
 from compiled import SANITIZED, run
-from fortran import behaviours, compiled
+from fortran import TYPES, behaviours, compiled
 from needs import needs
 
 pytestmark = needs("gfortran")
 
 HERE = Path(__file__).parent
 BEHAVIOUR, VALUES, ALONE, PORTS = (HERE / f"{name}.f90" for name in ("behaviour", "values", "alone", "ports"))
-TYPES = {
-    "integer(int8)": "int(places, int8)",
-    "integer(int16)": "int(places, int16)",
-    "integer(int32)": "places",
-    "integer(int64)": "int(places, int64) * 2_int64**40",
-    "real(real32)": "real(places, real32) / 4",
-    "real(real64)": "real(places, real64) / 4",
-    "complex(real32)": "cmplx(places, -places, real32)",
-    "complex(real64)": "cmplx(places, -places, real64)",
-    "logical": "mod(places, 3) == 0",
-    "logical(c_bool)": "logical(mod(places, 3) == 0, c_bool)",
-}
 
 
 @pytest.mark.parametrize("behaviour", behaviours(VALUES))
