@@ -15,10 +15,10 @@ use crate::failure::{guard, Failure, Result};
 use crate::instance::Member;
 use crate::object::{give, text, Address};
 
-/// What `receive` gives instead of an address.
-const ENDED: jlong = -1;
-const TIMED_OUT: jlong = -2;
-const NOT_CONNECTED: jlong = -3;
+/// What `receive` and `take` give instead of an address.
+pub const ENDED: jlong = -1;
+pub const TIMED_OUT: jlong = -2;
+pub const NOT_CONNECTED: jlong = -3;
 
 /// A copy number, or none for -1.
 fn copy(number: jint) -> Option<u32> {
@@ -75,7 +75,8 @@ pub extern "system" fn Java_org_xmml_Native_receive(
     })
 }
 
-fn taken(env: &mut JNIEnv, message: Message, stamps: &JDoubleArray) -> Result<jlong> {
+/// The address of the data of a message; its time stamps are put into `stamps`.
+pub fn taken(env: &mut JNIEnv, message: Message, stamps: &JDoubleArray) -> Result<jlong> {
     let times = [message.timestamp, message.next_timestamp.unwrap_or(f64::INFINITY)];
     env.set_double_array_region(stamps, 0, &times)?;
     Ok(give(message.data.guarded()))

@@ -328,7 +328,7 @@ macro_rules! references {
         )*
     };
 }
-references!(Text(jstring), Numbers(jdoubleArray), Strings(jobjectArray), Exception(jobject));
+references!(Text(jstring), Numbers(jdoubleArray), Strings(jobjectArray), Exception(jobject), Reference(jobject));
 
 fn numbers(env: &mut JNIEnv, values: &[f64]) -> Result<Numbers> {
     let array = env.new_double_array(values.len() as jint)?;

@@ -14,6 +14,7 @@ mod failure;
 mod handle;
 mod instance;
 mod object;
+mod pool;
 
 use jni::sys::{jint, JNI_VERSION_1_8};
 use jni::JavaVM;

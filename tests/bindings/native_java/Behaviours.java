@@ -21,6 +21,7 @@ import org.xmml.OutPort;
 import org.xmml.ParameterException;
 import org.xmml.PortException;
 import org.xmml.Submodel;
+import org.xmml.XmmlException;
 
 /** Behaviours of an instance by itself; the argument says which. */
 public class Behaviours {
@@ -67,7 +68,7 @@ public class Behaviours {
         String problem = thrown(DataTypeException.class, () -> me.serve(1.0));
         check(problem.contains("x.in: expected an integer"), problem);
         me.onMessage("in", null);
-        check(thrown(org.xmml.XmmlException.class, me::serve).contains("has no callback"), "it has one");
+        check(thrown(XmmlException.class, me::serve).contains("has no callback"), "it has one");
     }
 
     static void ports_to_copies_are_addressed_by_their_numbers() {
@@ -127,7 +128,7 @@ public class Behaviours {
             to.sendTo(copy, copy);
         }
         check(me.outputs("to[2]").get(0).asLong() == 2, me.outputs("to[2]"));
-        check(thrown(org.xmml.XmmlException.class, () -> to.sendTo(-1, 0)).contains("no copy -1"), to);
+        check(thrown(XmmlException.class, () -> to.sendTo(-1, 0)).contains("no copy -1"), to);
         check(from.hasMessageOf(1) && from.receiveOf(1, 1.0).asLong() == 6, from);
         check(from.receiveOrEndOf(0).orElseThrow().asLong() == 5, from);
     }
@@ -147,8 +148,21 @@ public class Behaviours {
         Message message = me.outputs("out").get(0);
         check(message.timestamp() == 20 && message.nextTimestamp().isEmpty(), message.timestamp());
         check(me.outputs("to[1]").get(0).nextTimestamp().getAsDouble() == 22, me.outputs("to[1]"));
-        thrown(org.xmml.XmmlException.class, () -> me.in("in").receive(-1));
-        check(thrown(org.xmml.XmmlException.class, () -> me.out("out").send(1, Double.NEGATIVE_INFINITY, 0)).startsWith("cell.out: "), me);
+        thrown(XmmlException.class, () -> me.in("in").receive(-1));
+        check(thrown(XmmlException.class, () -> me.out("out").send(1, Double.NEGATIVE_INFINITY, 0)).startsWith("cell.out: "), me);
+    }
+
+    static void a_port_of_messages_refuses_objects() {
+        Instance me = new Alone("x").port("in", "S").port("out", "Oi").input("in", 0, 1).join();
+        check(me.reuse(), "no run");
+        InPort in = me.in("in");
+        String problem = thrown(XmmlException.class, () -> me.put("out", new double[3], "step=1"));
+        check(problem.contains("x.out: objects cannot be put here"), problem);
+        thrown(XmmlException.class, () -> me.out("out").put(1, Map.of("step", 1)));
+        check(thrown(XmmlException.class, in::take).contains("x.in: objects cannot be taken here"), "taken");
+        check(thrown(XmmlException.class, () -> in.take(-1)).contains("a time-out of -1.0 s"), "in no time");
+        check(thrown(XmmlException.class, () -> in.objects().iterator().hasNext()).contains("cannot be taken"), "a loop");
+        thrown(NullPointerException.class, () -> me.put("out", 1, (String) null));
     }
 
     static void a_bound_port_has_a_callback() {
@@ -157,7 +171,7 @@ public class Behaviours {
         me.in("in").onMessage(message -> sum[0] += message.asLong());
         check(me.reuse() && me.serve() && sum[0] == 21, sum[0]);
         me.onMessage("in", null);
-        check(thrown(org.xmml.XmmlException.class, me::serve).contains("has no callback"), "it has one");
+        check(thrown(XmmlException.class, me::serve).contains("has no callback"), "it has one");
     }
 
     static void a_bound_port_of_an_instance_that_has_left_is_the_usual_error() {
@@ -165,9 +179,9 @@ public class Behaviours {
         OutPort out = me.out("out");
         InPort in = me.in("in");
         me.leave();
-        check(thrown(org.xmml.XmmlException.class, () -> out.send(1)).contains("x has left the run"), out);
-        check(thrown(org.xmml.XmmlException.class, in::receive).contains("x has left the run"), in);
-        check(thrown(org.xmml.XmmlException.class, in::hasMessage).contains("x has left the run"), in);
+        check(thrown(XmmlException.class, () -> out.send(1)).contains("x has left the run"), out);
+        check(thrown(XmmlException.class, in::receive).contains("x has left the run"), in);
+        check(thrown(XmmlException.class, in::hasMessage).contains("x has left the run"), in);
     }
 
     static void scalars_texts_and_bytes_arrive_as_they_are() {

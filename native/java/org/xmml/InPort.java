@@ -1,7 +1,9 @@
 package org.xmml;
 
 import java.util.ArrayList;
+import java.util.Iterator;
 import java.util.List;
+import java.util.NoSuchElementException;
 import java.util.Optional;
 import java.util.function.Consumer;
 
@@ -127,6 +129,88 @@ public final class InPort extends BoundPort {
             Native.throwWithout(me.me, number, of, data, FOREVER);
         }
         return Optional.of(message(data, stamps[0], stamps[1]));
+    }
+
+    /**
+     * Waits for the next object that the selector of this port chooses, from any writer of its pools. May be called at any time.
+     *
+     * @return the object; empty: all writers have left, and everything that they put has been taken
+     * @throws PortException the port is not coupled
+     */
+    public Optional<PoolObject> take() {
+        return next(FOREVER);
+    }
+
+    /**
+     * The same, but not forever.
+     *
+     * @param seconds how long
+     * @return as for {@link #take()}
+     * @throws ReceiveTimeoutException no object came in time; nothing was taken
+     */
+    public Optional<PoolObject> take(double seconds) {
+        return next(timeout(seconds));
+    }
+
+    /**
+     * The objects until all writers have left.
+     *
+     * @return to be walked through once
+     */
+    public Iterable<PoolObject> objects() {
+        return () -> new Objects(FOREVER);
+    }
+
+    /**
+     * The same, without waiting forever for any of them.
+     *
+     * @param seconds how long it waits for the next one; then it throws a {@link ReceiveTimeoutException}
+     * @return to be walked through once
+     */
+    public Iterable<PoolObject> objects(double seconds) {
+        double limit = timeout(seconds);
+        return () -> new Objects(limit);
+    }
+
+    private Optional<PoolObject> next(double seconds) {
+        double[] stamps = new double[2];
+        long[] known = new long[2];
+        long data = Native.take(me.me, number, seconds, stamps, known);
+        if (data == ENDED) {
+            return Optional.empty();
+        } else if (data < 0 && data >= NOT_CONNECTED) {
+            Native.throwWithout(me.me, number, ALL, data, seconds);
+        }
+        return Optional.of(new PoolObject(place, data, stamps[0], stamps[1], known[0], known[1]));
+    }
+
+    /** The loop of a reader. */
+    private final class Objects implements Iterator<PoolObject> {
+        private final double seconds;
+        /** Null: not asked for yet. */
+        private Optional<PoolObject> next;
+
+        Objects(double seconds) {
+            this.seconds = seconds;
+        }
+
+        @Override
+        public boolean hasNext() {
+            if (next == null) {
+                next = InPort.this.next(seconds);
+            }
+            return next.isPresent();
+        }
+
+        @Override
+        public PoolObject next() {
+            if (!hasNext()) {
+                throw new NoSuchElementException("all writers have left");
+            }
+            PoolObject object = next.get();
+            next = null;
+            return object;
+        }
     }
 
     private Message message(long data, double timestamp, double nextTimestamp) {

@@ -299,6 +299,88 @@ public final class Instance extends Declared implements AutoCloseable {
     }
 
     /**
+     * Offers an object without attributes of its own to the readers of the pools that an out port leads to.
+     *
+     * @param port an out port
+     * @param data as for {@link #send(String, Object)}; null: nothing
+     * @return how many readers choose it and have not left
+     */
+    public long put(String port, Object data) {
+        return out(port).put(data);
+    }
+
+    /**
+     * Offers an object to the readers of the pools that an out port leads to. Waits while a reader that chooses it holds as much as its limit
+     * ({@code run:limit}) allows; what nobody chooses is not sent. May be called at any time.
+     *
+     * @param port an out port
+     * @param data as for {@link #put(String, Object)}
+     * @param attributes as for {@link OutPort#put(Object, String)}, for example {@code "step=3 param=t"}
+     * @return as for {@link #put(String, Object)}
+     * @throws XmmlException an attribute does not exist, is not allowed or is missing, or the port carries messages
+     */
+    public long put(String port, Object data, String attributes) {
+        return out(port).put(data, attributes);
+    }
+
+    /**
+     * Offers an object to the readers of the pools that an out port leads to.
+     *
+     * @param port an out port
+     * @param data as for {@link #put(String, Object)}
+     * @param attributes as for {@link OutPort#put(Object, Map)}, for example {@code Map.of("step", 3, "param", "t")}
+     * @return as for {@link #put(String, Object)}
+     * @throws XmmlException as for {@link #put(String, Object, String)}
+     */
+    public long put(String port, Object data, Map<String, ?> attributes) {
+        return out(port).put(data, attributes);
+    }
+
+    /**
+     * Waits for the next object that the selector of an in port chooses, from any writer of its pools. May be called at any time.
+     *
+     * @param port an in port
+     * @return the object; empty: all writers have left, and everything that they put has been taken
+     * @throws PortException the port is not coupled
+     */
+    public Optional<PoolObject> take(String port) {
+        return in(port).take();
+    }
+
+    /**
+     * The same, but not forever.
+     *
+     * @param port an in port
+     * @param seconds how long
+     * @return as for {@link #take(String)}
+     * @throws ReceiveTimeoutException no object came in time; nothing was taken
+     */
+    public Optional<PoolObject> take(String port, double seconds) {
+        return in(port).take(seconds);
+    }
+
+    /**
+     * The objects on an in port until all writers have left.
+     *
+     * @param port an in port
+     * @return to be walked through once
+     */
+    public Iterable<PoolObject> objects(String port) {
+        return in(port).objects();
+    }
+
+    /**
+     * The same, without waiting forever for any of them.
+     *
+     * @param port an in port
+     * @param seconds how long it waits for the next one; then it throws a {@link ReceiveTimeoutException}
+     * @return to be walked through once
+     */
+    public Iterable<PoolObject> objects(String port, double seconds) {
+        return in(port).objects(seconds);
+    }
+
+    /**
      * Declares that nothing is sent on this out port in this iteration (O_i) or run (O_f).
      *
      * @param port an out port

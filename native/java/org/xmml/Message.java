@@ -5,14 +5,15 @@ import java.util.Map;
 import java.util.OptionalDouble;
 
 /**
- * A message that was received.
+ * A message that was received; a {@link PoolObject} if it was taken from a pool.
  *
  * <p>Its data is null (nothing), a {@link Boolean}, {@link Long}, {@link Double}, {@link Complex} or {@link String}, a {@code byte[]},
  * an {@link NdArray}, or a {@link List} or {@link Map} of these. {@link #data()} gives it as it is; the other calls give it as the type
  * that is expected, and throw a {@link DataTypeException} otherwise.
  */
-public final class Message {
-    private final String port;
+public sealed class Message permits PoolObject {
+    /** How errors name where it is from. */
+    final String port;
     private final Object data;
     private final double timestamp;
     private final double nextTimestamp;
@@ -53,12 +54,12 @@ public final class Message {
 
     private <T> T as(Class<T> type, String what) {
         if (!type.isInstance(data)) {
-            throw new DataTypeException(port + ": expected " + what + ", but the message holds " + describe());
+            throw new DataTypeException(port + ": expected " + what + ", but the message holds " + describe(data));
         }
         return type.cast(data);
     }
 
-    private String describe() {
+    static String describe(Object data) {
         if (data instanceof List<?> list) {
             return "a list of " + list.size();
         } else if (data instanceof Map<?, ?> map) {

@@ -119,6 +119,18 @@ final class Native {
 
     static native boolean hasMessage(long me, int port, int of);
 
+    static native long put(long me, int port, long data, String attributes);
+
+    static native long putNamed(long me, int port, long data, String[] names, Object[] values);
+
+    static native long take(long me, int port, double timeout, double[] stamps, long[] known);
+
+    static native Object attribute(long known, String place, String name);
+
+    static native Object[] attributes(long known);
+
+    static native void freeAttributes(long known);
+
     static native long loan(long me, int dtype, int order, long[] shape);
 
     static native long output(long me, String port, int i, double[] stamps);

@@ -20,8 +20,6 @@ import java.util.Arrays;
  * A received array may be written to, unless several receivers share it ({@link #isReadOnly()}).
  */
 public final class NdArray implements AutoCloseable {
-    private static final Cleaner CLEANER = Cleaner.create();
-
     private final Dtype dtype;
     private final Order order;
     private final long[] shape;
@@ -53,12 +51,7 @@ public final class NdArray implements AutoCloseable {
         bytes = layout[4];
         shape = Arrays.copyOfRange(layout, 5, layout.length);
         root = bytes == 0 ? ByteBuffer.allocateDirect(0) : Native.view(address, (int) Math.min(bytes, Integer.MAX_VALUE));
-        long size = bytes;
-        memory = CLEANER.register(root, () -> {
-            Native.free(data);
-            OutsideHeap.release(size);
-        });
-        OutsideHeap.hold(size);
+        memory = OutsideHeap.hold(root, bytes, () -> Native.free(data));
     }
 
     private static long byteSize(Dtype dtype, long[] shape) {
@@ -305,7 +298,7 @@ public final class NdArray implements AutoCloseable {
         }
         ByteBuffer part = Native.view(address + offset, length);
         // The memory stays as long as this buffer.
-        CLEANER.register(part, () -> Reference.reachabilityFence(whole));
+        OutsideHeap.CLEANER.register(part, () -> Reference.reachabilityFence(whole));
         return (readOnly ? part.asReadOnlyBuffer() : part).order(ByteOrder.nativeOrder());
     }
 

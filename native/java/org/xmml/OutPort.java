@@ -2,6 +2,8 @@ package org.xmml;
 
 import java.lang.ref.Reference;
 import java.util.List;
+import java.util.Map;
+import java.util.Objects;
 
 /**
  * An out port that was looked up once.
@@ -73,6 +75,59 @@ public final class OutPort extends BoundPort {
         long payload = Values.give(me.me, data, false);
         try {
             return Native.send(me.me, number, to, payload, timestamp, nextTimestamp);
+        } finally {
+            Native.free(payload);
+            Reference.reachabilityFence(data);
+        }
+    }
+
+    /**
+     * Offers an object without attributes of its own to the readers of the pools that this port leads to.
+     *
+     * @param data as for {@link Instance#send(String, Object)}; null: nothing
+     * @return how many readers choose it and have not left
+     */
+    public long put(Object data) {
+        return put(data, "");
+    }
+
+    /**
+     * Offers an object to the readers of the pools that this port leads to. Waits while a reader that chooses it holds as much as its limit
+     * ({@code run:limit}) allows; what nobody chooses is not sent. May be called at any time.
+     *
+     * @param data as for {@link #put(Object)}
+     * @param attributes {@code NAME=VALUE} with white space between: numbers, true and false, texts (in quotes if they hold white space), times
+     *     such as {@code 2026-11-27T12:00Z}, lists such as {@code [1,2,3]}
+     * @return as for {@link #put(Object)}
+     * @throws XmmlException an attribute does not exist, is not allowed or is missing, or the port carries messages
+     */
+    public long put(Object data, String attributes) {
+        return offer(data, Objects.requireNonNull(attributes), null, null);
+    }
+
+    /**
+     * Offers an object to the readers of the pools that this port leads to.
+     *
+     * @param data as for {@link #put(Object)}
+     * @param attributes by name; {@link Boolean}, whole numbers (also {@link java.math.BigInteger}), {@link Float}, {@link Double},
+     *     {@link String}, {@link java.time.Instant}, {@code byte[]}, and arrays of {@code short}, {@code int}, {@code long}, {@code float} and
+     *     {@code double}; one that is null is left out
+     * @return as for {@link #put(Object)}
+     * @throws DataTypeException a value that no attribute can have
+     * @throws XmmlException as for {@link #put(Object, String)}
+     */
+    public long put(Object data, Map<String, ?> attributes) {
+        String[] names = attributes.keySet().toArray(String[]::new);
+        return offer(data, null, names, attributes.values().toArray());
+    }
+
+    /** With attributes as a text, or by name. */
+    private long offer(Object data, String attributes, String[] names, Object[] values) {
+        long payload = Values.give(me.me, data, false);
+        try {
+            return names == null
+                    ? Native.put(me.me, number, payload, attributes)
+                    : Native.putNamed(me.me, number, payload, names, values);
         } finally {
             Native.free(payload);
             Reference.reachabilityFence(data);
