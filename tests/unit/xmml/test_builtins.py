@@ -9,7 +9,7 @@ import pytest
 from xmml_native import Error, mappers, terminals
 from xmml_native._native import filter_outputs
 
-from xmml.builtins import CLASSES, FILTERS, MAPPERS, TERMINAL_PARAMETERS, TERMINALS
+from xmml.builtins import CLASSES, FILTERS, MAPPERS, TERMINAL_PARAMETERS, TERMINALS, TERMINALS_OF_OBJECTS
 
 DOCS = Path(__file__).parents[3] / "docs" / "filters.md"
 
@@ -36,7 +36,7 @@ def test_the_documentation_names_the_same_filters() -> None:
 
 def test_the_mappers_and_terminals_are_those_of_the_runtime() -> None:
     assert set(MAPPERS) == set(mappers.BUILT_IN)
-    assert set(TERMINALS) == set(terminals.SUFFIXES)
+    assert set(TERMINALS) == {*terminals.SUFFIXES, *TERMINALS_OF_OBJECTS}
     assert set(CLASSES) == {"filter", "mapper", "terminal"}
 
 
