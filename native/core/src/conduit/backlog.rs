@@ -12,15 +12,6 @@ use super::Room;
 /// For so long a reader may have work ahead.
 const AHEAD: Duration = Duration::from_millis(10);
 
-/// What a reader may have ahead at most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ahead {
-    /// Objects that a reader always may have, besides the one that it deals with.
-    pub least: u64,
-    /// Objects that it may have in all, however fast it is.
-    pub most: u64,
-}
-
 /// What waits for some readers, and what they were given and have not settled.
 #[derive(Debug)]
 pub struct Backlog<T> {
@@ -31,7 +22,8 @@ pub struct Backlog<T> {
     limit_bytes: u64,
     /// The oldest that wait make room for new ones.
     may_lose: bool,
-    ahead: Ahead,
+    /// So many objects a reader is given before it settles one, however fast it is.
+    most_given: u64,
     /// Which of equal readers is given the next one.
     turn: usize,
 }
@@ -47,20 +39,28 @@ struct Reader<T> {
 }
 
 impl<T> Reader<T> {
-    fn room(&self, ahead: Ahead) -> u64 {
+    fn room(&self, least_ahead: u64, most_given: u64) -> u64 {
         let by_pace = match self.pace {
             None => 0,
             Some(pace) => (AHEAD.as_nanos() / pace.as_nanos().max(1)).try_into().unwrap_or(u64::MAX),
         };
-        let most = by_pace.max(ahead.least).saturating_add(1).min(ahead.most);
+        let most = by_pace.max(least_ahead).saturating_add(1).min(most_given);
         most.saturating_sub(self.given.len() as u64)
     }
 }
 
 impl<T: Clone> Backlog<T> {
     /// Nothing waits, and nobody reads yet.
-    pub fn new(limit_bytes: u64, may_lose: bool, ahead: Ahead) -> Backlog<T> {
-        Backlog { readers: Vec::new(), waiting: VecDeque::new(), held_bytes: 0, limit_bytes, may_lose, ahead, turn: 0 }
+    pub fn new(limit_bytes: u64, may_lose: bool, most_given: u64) -> Backlog<T> {
+        Backlog {
+            readers: Vec::new(),
+            waiting: VecDeque::new(),
+            held_bytes: 0,
+            limit_bytes,
+            may_lose,
+            most_given,
+            turn: 0,
+        }
     }
 
     /// Adds a reader; returns its place.
@@ -98,17 +98,16 @@ impl<T: Clone> Backlog<T> {
         }
     }
 
-    /// Gives the next object to the reader with most room among those that are `ready`; returns it with the place of the reader.
-    pub fn give(&mut self, now: Instant, is_ready: impl Fn(usize) -> bool) -> Option<(usize, T)> {
+    /// Gives the next object to the reader with most room; returns it with the place of the reader. `least_ahead` says how many objects a
+    /// reader may have ahead whatever its pace, or `None`: it cannot be given any now.
+    pub fn give(&mut self, now: Instant, least_ahead: impl Fn(usize) -> Option<u64>) -> Option<(usize, T)> {
         self.waiting.front()?;
         let count = self.readers.len();
         let mut best: Option<(u64, usize)> = None;
         for place in (0..count).map(|turn| (self.turn + turn) % count) {
             let reader = &self.readers[place];
-            if reader.is_gone || !is_ready(place) {
-                continue;
-            }
-            let room = reader.room(self.ahead);
+            let Some(least_ahead) = least_ahead(place).filter(|_| !reader.is_gone) else { continue };
+            let room = reader.room(least_ahead, self.most_given);
             if room > best.map_or(0, |(most, _)| most) {
                 best = Some((room, place));
             }
@@ -187,16 +186,14 @@ impl<T: Clone> Backlog<T> {
 mod tests {
     use super::*;
 
-    const QUEUE: Ahead = Ahead { least: 0, most: 8 };
-
     fn queue(readers: usize) -> Backlog<u32> {
-        let mut backlog = Backlog::new(1000, false, QUEUE);
+        let mut backlog = Backlog::new(1000, false, 8);
         (0..readers).for_each(|_| _ = backlog.add_reader());
         backlog
     }
 
     fn given(backlog: &mut Backlog<u32>, now: Instant) -> Vec<(usize, u32)> {
-        std::iter::from_fn(|| backlog.give(now, |_| true)).collect()
+        std::iter::from_fn(|| backlog.give(now, |_| Some(0))).collect()
     }
 
     #[test]
@@ -228,8 +225,19 @@ mod tests {
     fn a_reader_that_is_not_ready_is_given_nothing() {
         let mut backlog = queue(2);
         (0..2).for_each(|object| _ = backlog.add(object, 1));
-        assert_eq!(backlog.give(Instant::now(), |place| place == 1), Some((1, 0)));
-        assert_eq!(backlog.give(Instant::now(), |place| place == 1), None);
+        let second_only = |place| (place == 1).then_some(0);
+        assert_eq!(backlog.give(Instant::now(), second_only), Some((1, 0)));
+        assert_eq!(backlog.give(Instant::now(), second_only), None);
+    }
+
+    #[test]
+    fn a_reader_that_is_far_away_has_one_ahead_however_slow_it_is() {
+        let mut backlog = queue(2);
+        (0..5).for_each(|object| _ = backlog.add(object, 1));
+        let far = |place| Some(place as u64);
+        let places: Vec<usize> =
+            std::iter::from_fn(|| backlog.give(Instant::now(), far)).map(|(place, _)| place).collect();
+        assert_eq!(places, [1, 0, 1]);
     }
 
     #[test]
@@ -277,7 +285,7 @@ mod tests {
 
     #[test]
     fn where_some_may_be_lost_the_oldest_make_room_and_the_newest_stays() {
-        let mut backlog = Backlog::new(30, true, Ahead { least: 0, most: 64 });
+        let mut backlog = Backlog::new(30, true, 64);
         backlog.add_reader();
         let lost: u64 = (0..10).map(|object| backlog.add(object, 10)).sum();
         assert_eq!((lost, backlog.room(1000)), (7, Room::Free));
@@ -316,7 +324,7 @@ mod tests {
                     }
                     _ => {}
                 }
-                while let Some((place, object)) = backlog.give(now, |_| true) {
+                while let Some((place, object)) = backlog.give(now, |_| Some(0)) {
                     assert!(!gone[place]);
                     at[place].push_back(object);
                 }
@@ -326,7 +334,7 @@ mod tests {
                     settled.extend(at.drain(..));
                     backlog.settle(place, 0, now);
                 }
-                while let Some((place, object)) = backlog.give(now, |_| true) {
+                while let Some((place, object)) = backlog.give(now, |_| Some(0)) {
                     at[place].push_back(object);
                 }
             }

@@ -10,18 +10,21 @@ use rustc_hash::FxHashMap;
 use xmml_wire::connection::Connection;
 use xmml_wire::frame::EncodedMessage;
 
-use crate::conduit::backlog::{Ahead, Backlog};
+use crate::conduit::backlog::Backlog;
 use crate::conduit::Room;
 use crate::spec::PoolSpec;
 
 use super::conduits::Conduits;
 use super::routing::Routing;
 
-/// What one that shares with others may have ahead: little, since others may be idle.
-const OF_SHARED: Ahead = Ahead { least: 0, most: 8 };
+/// So many objects a reader is given that shares with others: few, since others may be idle.
+const OF_SHARED: u64 = 8;
 
 /// The same of one that has all for itself.
-const OF_OWN: Ahead = Ahead { least: 0, most: 64 };
+const OF_OWN: u64 = 64;
+
+/// One that is on another host has so many ahead, so that it has something to do while its receipt and the next object travel.
+const FAR_AHEAD: u64 = 1;
 
 /// All backlogs of an instance.
 #[derive(Default)]
@@ -42,8 +45,8 @@ struct Served {
 impl Backlogs {
     /// Adds one without readers; returns its number.
     pub fn add(&mut self, limit_bytes: u64, pool: &PoolSpec) -> usize {
-        let ahead = if pool.is_queue { OF_SHARED } else { OF_OWN };
-        let backlog = Backlog::new(limit_bytes, pool.may_lose, ahead);
+        let most_given = if pool.is_queue { OF_SHARED } else { OF_OWN };
+        let backlog = Backlog::new(limit_bytes, pool.may_lose, most_given);
         self.list.push(Served { backlog, ends: Vec::new(), is_read: false });
         self.list.len() - 1
     }
@@ -114,8 +117,12 @@ impl Backlogs {
     fn give_out(&mut self, number: usize, routing: &mut Routing<'_>) {
         let Served { backlog, ends, is_read } = &mut self.list[number];
         let now = Instant::now();
-        let is_ready = |routing: &Routing<'_>, place: usize| !routing.conduits.sending[ends[place]].is_held();
-        while let Some((place, object)) = backlog.give(now, |place| is_ready(routing, place)) {
+        let least_ahead = |routing: &Routing<'_>, place: usize| {
+            let sending = &routing.conduits.sending[ends[place]];
+            let connection = routing.connections.links[sending.link].connection.as_ref()?;
+            (!sending.is_held()).then_some(if connection.can_break { FAR_AHEAD } else { 0 })
+        };
+        while let Some((place, object)) = backlog.give(now, |place| least_ahead(routing, place)) {
             let end = ends[place];
             let sending = &routing.conduits.sending[end];
             let object = object.readdressed(sending.spec.id, sending.next_sequence(), None);
