@@ -1,4 +1,5 @@
-"""Gets what the benchmarks compare xMML with: MUSCLE3 in a virtual environment of its own, OpenMPI and ZeroMQ.
+"""Gets what the benchmarks compare xMML with: in a virtual environment of their own MUSCLE3, Zenoh, ADIOS2 and the client
+of Redis; OpenMPI, ZeroMQ and the server of Redis.
 
 python benchmarks/prepare.py
 
@@ -18,17 +19,23 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from harness import places
 
-PACKAGES = {"mpirun": "openmpi-bin", "mpicc": "libopenmpi-dev", "/usr/include/zmq.h": "libzmq3-dev"}
+PACKAGES = {
+    "mpirun": "openmpi-bin",
+    "mpicc": "libopenmpi-dev",
+    "/usr/include/zmq.h": "libzmq3-dev",
+    "redis-server": "redis-server",
+}
+FROM_PYPI = ("muscle3==0.11.*", "eclipse-zenoh==1.10.*", "redis[hiredis]==8.*", "adios2==2.12.*")
 
 
-def muscle3() -> None:
-    if places.muscle3("muscle_manager"):
-        return
-    print(f"Installing MUSCLE3 into {places.PEERS}", flush=True)
-    venv.create(places.PEERS, with_pip=True)
-    pip = [str(places.PEERS / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    if subprocess.run([*pip, "install", "muscle3==0.11.*"]).returncode != 0:
-        print("MUSCLE3 could not be installed", file=sys.stderr)
+def from_pypi() -> None:
+    if not places.peer("python"):
+        venv.create(places.PEERS, with_pip=True)
+    pip = [str(places.peer("python")), "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    for wanted in FROM_PYPI:
+        print(f"Installing {wanted} into {places.PEERS}", flush=True)
+        if subprocess.run([*pip, "install", wanted]).returncode != 0:
+            print(f"{wanted} could not be installed", file=sys.stderr)
 
 
 def packages() -> None:
@@ -40,12 +47,13 @@ def packages() -> None:
         print(f"For more to compare with: {' '.join(install)}")
         return
     print(f"Installing {' '.join(missing)}", flush=True)
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    # At this run level no server is started.
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
     subprocess.run(["apt-get", "-qq", "update"], env=environment)
     if subprocess.run(install, env=environment, stdout=subprocess.DEVNULL).returncode != 0:
         print(f"apt-get could not install {' '.join(missing)}", file=sys.stderr)
 
 
 if __name__ == "__main__":
-    muscle3()
+    from_pypi()
     packages()

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "benchmarks"
 RESULTS = ROOT / "benchmarks" / "results"
 PEERS = Path(os.environ.get("XMML_BENCH_PEERS") or ROOT / "build" / "peers")
-"""The virtual environment with MUSCLE3; benchmarks/prepare.py makes it."""
+"""The virtual environment with MUSCLE3 and other peers; benchmarks/prepare.py makes it."""
 
 
 def tool(name: str) -> Path | None:
@@ -23,10 +23,15 @@ def tool(name: str) -> Path | None:
     return Path(found) if found else None
 
 
-def muscle3(name: str) -> Path | None:
-    """A command of the virtual environment with MUSCLE3: `python`, `muscle_manager`."""
+def peer(name: str) -> Path | None:
+    """A command of the virtual environment with the peers: `python`, `muscle_manager`."""
     command = PEERS / "bin" / name
-    return command if (PEERS / "bin" / "muscle_manager").is_file() else None
+    return command if command.is_file() else None
+
+
+def muscle3(name: str) -> Path | None:
+    """The same if MUSCLE3 is there."""
+    return peer(name) if peer("muscle_manager") else None
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -1,219 +1,137 @@
-"""What objects of a pool cost beside messages: small ones, fields of forecasts, and those that nobody wants.
+"""What objects of a pool cost: xMML beside Zenoh, Redis streams, ADIOS2 SST, files, and a program that only transfers.
 
-python benchmarks/pool/run.py [--quick] [--rounds N] [--experiments NAME,...]
+python benchmarks/pool/run.py [--quick] [--rounds N] [--experiments NAME,...] [--peers NAME,...]
 
-Each run is started by xmml-run, as a user does, and measures pools and message couplings of the same two programs one
-after the other, so that both have the same moment of the machine. The readers look at every element of a field.
+Every round starts every peer once per case, so that a busy minute of the machine hits all of them. All do the same: the
+objects have the same twelve attributes and payloads, and what the readers have got is counted and checked. xMML is
+started by xmml-run, as a user does. The peers have their attributes packed, which costs them less than fields of their
+own would. Each case is passed through twice, the first time to warm up.
 
-objects   objects of 8 bytes for one reader, per second
-unwanted  objects that no reader chooses, per second
-fields    GB/s of fields of 804 KiB, 4.4 MiB and 15 MiB
-readers   objects of 8 bytes per second, each for one of so many readers in one process, which select by equality
+python benchmarks/prepare.py installs the peers. Who cannot take part, and what failed, stands in the results.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
-import json
-import statistics
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from harness import figures, places, processes
+from cases import EXPERIMENTS, Case
+from conductor import Conductor
+from harness import campaign, choice, figures, processes
+from peers import PEERS, Peer
+from report import Absence, Sample, report
 
-HERE = Path(__file__).parent
-FIELDS = (804 * 1024, 4_613_734, 15 * 1024 * 1024)
-READERS = (1, 10, 100)
-LIMIT_S = 600
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One figure of one round; `unit` is 1/s or GB/s."""
-
-    round: int
-    experiment: str
-    language: str
-    way: str
-    parameter: int
-    figure: float
-    unit: str
-
-
-@dataclass(frozen=True)
-class Case:
-    """What one run measures.
-
-    Attributes:
-        parameter: bytes of an object, or how many readers there are.
-        count: how many objects.
-    """
-
-    experiment: str
-    language: str
-    parameter: int
-    count: int
+CASE_S, QUICK_CASE_S = 0.5, 0.02
+QUICK_PARAMS = 100
+LIMIT_S = 120.0
 
 
 def main() -> int:
     arguments = parse()
-    cases = [case for case in all_cases(arguments.quick) if case.experiment in arguments.experiments]
+    experiments = campaign.known(arguments.experiments, "experiment", EXPERIMENTS)
+    named = campaign.known(arguments.peers, "peer", [peer.name for peer in PEERS])
     rounds = arguments.rounds or (1 if arguments.quick else 5)
-    print(f"{figures.machine()}; {rounds} rounds of {', '.join(arguments.experiments)}", flush=True)
+    seconds = QUICK_CASE_S if arguments.quick else CASE_S
+    wanted = [peer for peer in PEERS if peer.name in named]
+    peers = choice.choose(PEERS, ",".join(named))
+    absences = [Absence(peer.label, "all", peer.missing() or "") for peer in wanted if peer not in peers]
+    print(f"{figures.machine()}; {rounds} rounds of {', '.join(peer.name for peer in peers)}", flush=True)
     samples: list[Sample] = []
-    failures = 0
-    with tempfile.TemporaryDirectory(prefix="xmml-bench-") as folder:
-        build(Path(folder))
-        for number in range(rounds):
-            for place, case in enumerate(cases):
-                try:
-                    samples += measured(case, Path(folder), number, number * len(cases) + place)
-                except processes.RunFailed as failure:
-                    print(f"  {case.experiment} in {case.language}: {failure}", flush=True)
-                    failures += 1
+    for number in range(rounds):
+        for name in experiments:
+            for case in EXPERIMENTS[name].cases:
+                if arguments.quick and case.params > QUICK_PARAMS:
+                    continue
+                for peer in choice.rotated(peers, number):
+                    if not peer.takes(name, case):
+                        continue
+                    try:
+                        samples.append(measured(number, name, case, peer, seconds))
+                    except processes.RunFailed as failure:
+                        print(f"  {name}, {case.name}, {peer.name}: {failure}", flush=True)
+                        why = f"failed in round {number + 1}: {str(failure).splitlines()[-1]}"
+                        absences.append(Absence(peer.label, f"{name}, {case.name}", why))
+                        continue
+                    told = figures.number(samples[-1].figure)
+                    print(f"  {name}, {case.name}, {peer.name}: {told} {EXPERIMENTS[name].unit}", flush=True)
     if not samples:
         return 1
     stem = arguments.output / f"pool-{datetime.datetime.now():%Y%m%d-%H%M%S}"
     figures.write_csv(stem.with_suffix(".csv"), [asdict(sample) for sample in samples])
-    text = f"{figures.machine()}\n\n{table(samples)}\n"
+    text = report(samples, absences, wanted, figures.machine())
     stem.with_suffix(".md").write_text(text)
     print(f"\n{text}\n{stem}.csv, .md")
-    return 1 if failures else 0
+    return 1 if any(each.case != "all" for each in absences) else 0
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one round of a tenth, for a first look")
-    parser.add_argument("--rounds", type=int, help="default: 5, with --quick 1")
-    known = ("objects", "unwanted", "fields", "readers")
-    parser.add_argument(
-        "--experiments",
-        type=lambda text: text.split(","),
-        default=list(known),
-        help=f"of {', '.join(known)}; default: all",
+    parser = campaign.parser(
+        __doc__, EXPERIMENTS, "one round of a twentieth, without very many selectors, for a first look"
     )
-    parser.add_argument("--output", type=Path, default=places.RESULTS, help="folder for the results (%(default)s)")
-    arguments = parser.parse_args()
-    unknown = set(arguments.experiments) - set(known)
-    if unknown:
-        parser.error(f"there is no experiment {', '.join(sorted(unknown))}; there are {', '.join(known)}")
-    return arguments
+    parser.add_argument("--peers", help=f"of {', '.join(peer.name for peer in PEERS)}; default: all that are here")
+    return parser.parse_args()
 
 
-def all_cases(quick: bool) -> Iterator[Case]:
-    """Return what is measured in each round."""
-    share = 10 if quick else 1
-    for language, count in (("python", 100_000), ("c", 400_000)):
-        yield Case("objects", language, 8, count // share)
-        yield Case("unwanted", language, 8, count // share)
-        for size in FIELDS:
-            yield Case("fields", language, size, max(20, 400 * FIELDS[0] // size // share))
-    for readers in READERS:
-        yield Case("readers", "python", readers, 40_000 // share)
-
-
-def build(folder: Path) -> None:
-    """Compile the programs in C into the folder of the models."""
-    for program in (HERE / "programs").iterdir():
-        (folder / program.name).write_text(program.read_text())
-    config = places.tool("xmml-config")
-    for name in ("writer", "reader"):
-        command = f"cc -std=c99 -O2 -o {folder}/{name} {folder}/{name}.c $({config} --cflags --libs)"
-        processes.run(
-            ["sh", "-c", command], log=folder / "build.log", environment=places.environment(), timeout_s=LIMIT_S
-        )
-
-
-def measured(case: Case, folder: Path, number: int, run: int) -> list[Sample]:
-    """Run a case, and return its figures.
+def measured(number: int, experiment: str, case: Case, peer: Peer, seconds: float) -> Sample:
+    """Run a case of one peer.
 
     Raises:
-        RunFailed: the run failed.
+        RunFailed: it failed, or the readers have not got what they want.
     """
-    model = folder / "model.xmml"
-    model.write_text(model_of(case))
-    results = folder / f"run{run}"
-    command = [places.tool("xmml-run"), model, "-o", results]
-    processes.run(command, log=folder / "run.log", environment=places.environment(), timeout_s=LIMIT_S)
-    who = "w" if case.experiment in ("unwanted", "readers") else "r"
-    found = []
-    for way, seconds in json.loads((results / "instances" / who / "stdout").read_text()).items():
-        rate = case.count / seconds
-        is_field = case.experiment == "fields"
-        figure = rate * case.parameter / 1e9 if is_field else rate
-        unit = "GB/s" if is_field else "1/s"
-        found.append(Sample(number, case.experiment, case.language, way, case.parameter, figure, unit))
-        told = f"{case.experiment}, {case.language}, {case.parameter}: {way} {figures.number(figure)} {unit}"
-        print(f"  {told}", flush=True)
-    return found
-
-
-def model_of(case: Case) -> str:
-    """Return the model: a writer and its readers, joined by a pool and by messages."""
-    many = case.parameter if case.experiment == "readers" else 0
-    values = {
-        "count": case.count,
-        "elements": 1 if many else case.parameter // 8,
-        "readers": many,
-        "wanted": 0 if case.experiment == "unwanted" else case.count,
-    }
-    params = "".join(f'<param id="{name}" value="{value}"/>' for name, value in values.items())
-    select = {"unwanted": "param = 9", "readers": "param = $index"}.get(case.experiment, "param = 0")
-
-    def submodel(name: str, program: str, ports: str) -> str:
-        where = f'language="python" path="{program}.py"' if case.language == "python" else f'path="{program}"'
-        class_ = ' class="many:Many"' if many and name == "Reader" else ""
-        return (
-            f'<submodel id="{name}"{class_}><timescale delta="1 s" total="1 s"/>{params}<ports>{ports}</ports>'
-            f"<implementation {where}/></submodel>"
-        )
-
-    field = 'id="fields" datatype="field"'
-    writer = submodel("Writer", "writer", f'<out {field}/><out id="messages" operator="Oi"/>')
-    messages = "" if many else '<in id="messages" operator="S"/>'
-    reader = submodel("Reader", "many" if many else "reader", f"<in {field}/>{messages}")
-    copies = f' multiplicity="{many}"' if many > 1 else ""
-    coupling = "" if many else '<coupling from="w.messages" to="r.messages" run:capacity="1000"/>'
-    return (
-        '<model id="pool" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml" xmlns:run="urn:xmml:run:1">'
-        '<definitions><datatype id="field" run:attributes="step:int[0..]! param:uint! levtype:enum(sfc,pl)!"/>'
-        f"{writer}{reader}</definitions>"
-        '<topology><instance id="w" submodel="Writer" run:order="free"/>'
-        f'<instance id="r" submodel="Reader" run:order="free"{copies}/>'
-        f'<coupling from="w.fields" to="r.fields" run:kind="pool" run:select="{select}"/>{coupling}</topology></model>'
+    count = peer.count(case, seconds)
+    readers = 1 if case.readers else case.pairs
+    with tempfile.TemporaryDirectory(prefix="xmml-bench-") as name:
+        folder = Path(name)
+        conductor = Conductor(folder, case.pairs + readers, LIMIT_S)
+        environment = {**peer.environment(case, count, folder), "BENCH_CONDUCTOR": str(conductor.address)}
+        try:
+            processes.run(
+                peer.command(case, folder),
+                log=folder / "output.txt",
+                environment=environment,
+                timeout_s=LIMIT_S,
+                cwd=folder,
+                meanwhile=conductor.conduct,
+            )
+        finally:
+            peer.clean(folder)
+    writing = [each for each in conductor.reports if "begin" in each]
+    reading = [each for each in conductor.reports if "begin" not in each]
+    if len(writing) != case.pairs or len(reading) != readers:
+        raise processes.RunFailed("not all ends have reported")
+    check(reading, case, count)
+    return Sample(
+        number,
+        experiment,
+        case.name,
+        peer.name,
+        case.size_b,
+        offered=count * case.pairs,
+        received=sum(each["count"] for each in reading),
+        seconds=max(each["end"] for each in conductor.reports) - min(each["begin"] for each in writing),
+        processor_s=sum(each["processor_s"] for each in conductor.reports),
     )
 
 
-def table(samples: Sequence[Sample]) -> str:
-    """Return medians with their spread, pools beside messages."""
-    keys = dict.fromkeys((each.experiment, each.language, each.parameter, each.unit) for each in samples)
-    rows = []
-    for experiment, language, parameter, unit in keys:
-        own = [
-            each
-            for each in samples
-            if (each.experiment, each.language, each.parameter) == (experiment, language, parameter)
-        ]
-        of = {way: [each.figure for each in own if each.way == way] for way in ("pool", "messages")}
-        spread = {way: str(figures.Spread.of(values)) if values else "-" for way, values in of.items()}
-        ratio = statistics.median(of["pool"]) / statistics.median(of["messages"]) if of["messages"] else None
-        what = f"{parameter} readers" if experiment == "readers" else figures.size(parameter)
-        rows.append(
-            (
-                f"{experiment}, {what}, {language}",
-                spread["pool"],
-                spread["messages"],
-                unit,
-                "-" if ratio is None else figures.number(ratio),
-            )
-        )
-    return figures.table(("objects", "pool", "messages", "unit", "ratio"), rows)
+def check(reading: Sequence[dict[str, float]], case: Case, count: int) -> None:
+    """Compare what the readers have got with what they want.
+
+    Raises:
+        RunFailed: it is something else.
+    """
+    objects = case.received(count)
+    total = objects if case.copied else objects * case.size_b // 8
+    for each in reading:
+        got, due = (each["count"], each["steps"], each["total"]), (objects, case.steps(count), total)
+        if got != due:
+            raise processes.RunFailed(f"objects, steps and sum are {got}, not {due}")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from benchmark_suites import BENCHMARKS, run_suite
 from needs import needs
 from waiting import LIMIT_S
@@ -173,3 +174,48 @@ def test_bound_and_unbound_pairs_are_measured(tmp_path: Path) -> None:
     ]
     assert all(float(row["median_s"]) > 0 for row in rows)
     assert "One way, 1 KiB, median of a run [us]" in text
+
+
+def test_objects_of_pools_are_measured_beside_messages_and_the_floor(tmp_path: Path) -> None:
+    peers = "xmml-c,xmml-python,messages-python,floor"
+    text, rows = run_suite(
+        "pool", tmp_path, "--quick", "--peers", peers, "--experiments", "small,wanted", has_plot=False
+    )
+    small = [(row["case"], row["peer"]) for row in rows if row["experiment"] == "small"]
+    assert small == [(case, peer) for case in ("gathered", "each flushed") for peer in peers.split(",")]
+    wanted = {row["case"]: row for row in rows if (row["experiment"], row["peer"]) == ("wanted", "xmml-c")}
+    assert int(wanted["none wanted"]["received"]) == 0
+    offered, received = (int(wanted["10 % wanted"][name]) for name in ("offered", "received"))
+    assert 0.1 * offered <= received <= 0.15 * offered
+    assert all(float(row["seconds"]) > 0 for row in rows)
+    assert "### Small objects [1/s]" in text
+    assert "Over floor, C++" in text
+
+
+def test_many_selectors_of_a_pool_are_measured(tmp_path: Path) -> None:
+    options = ["--quick", "--peers", "xmml-c", "--experiments", "selectors"]
+    _, rows = run_suite("pool", tmp_path, *options, has_plot=False)
+    assert [row["case"] for row in rows] == ["1", "100"]
+    assert all(row["offered"] == row["received"] for row in rows)
+
+
+def test_the_floors_of_pools_are_measured_with_each_number_of_pairs_over_tcp_and_by_files(tmp_path: Path) -> None:
+    options = ["--quick", "--peers", "floor,files-memory", "--experiments", "network,pairs,files"]
+    text, rows = run_suite("pool", tmp_path, *options, has_plot=False)
+    assert [(row["experiment"], row["case"], row["peer"]) for row in rows] == [
+        ("network", "804 KiB", "floor"),
+        *[("pairs", pairs, "floor") for pairs in ("1", "2", "5", "10")],
+        ("files", "804 KiB", "files-memory"),
+    ]
+    assert all(row["offered"] == row["received"] for row in rows)
+    assert not list(Path("/dev/shm").glob("xmml-bench-*"))
+    assert "### Not measured" not in text
+
+
+def test_a_peer_of_pools_that_is_not_installed_stands_in_the_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XMML_BENCH_PEERS", str(tmp_path / "none"))
+    options = ["--quick", "--peers", "floor,adios2", "--experiments", "small"]
+    text, _ = run_suite("pool", tmp_path, *options, has_plot=False)
+    assert "no adios2 in" in text.partition("### Not measured")[2]
