@@ -1,5 +1,5 @@
-"""Gets what the benchmarks compare xMML with: in a virtual environment of their own MUSCLE3, Zenoh, ADIOS2 and the client
-of Redis; OpenMPI, ZeroMQ and the server of Redis.
+"""Gets what the benchmarks compare xMML with: in a virtual environment of their own MUSCLE3, Zenoh, ADIOS2 and Redis's
+client; OpenMPI, ZeroMQ and the server of Redis.
 
 python benchmarks/prepare.py
 

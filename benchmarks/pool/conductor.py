@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +38,19 @@ class Conductor:
         """
         lines: list[socket.socket] = []
         self.listener.settimeout(0.1)
-        while len(lines) < self.ends and process.poll() is None:
-            try:
-                line, _ = self.listener.accept()
-            except TimeoutError:
-                continue
-            line.settimeout(self.limit_s)
-            lines.append(line)
+        until = time.monotonic() + self.limit_s
         try:
+            while len(lines) < self.ends:
+                if process.poll() is not None:
+                    return
+                try:
+                    line, _ = self.listener.accept()
+                except TimeoutError:
+                    if time.monotonic() > until:
+                        raise
+                    continue
+                line.settimeout(self.limit_s)
+                lines.append(line)
             for _ in range(PASSES):
                 if not all(self.said(line) for line in lines):
                     return

@@ -6,6 +6,7 @@ writers, and the other attributes of a case by their names.
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 import subprocess
@@ -34,12 +35,17 @@ class Cost:
 
 @dataclass(frozen=True)
 class Peer(ABC):
-    """Somebody who takes part in these experiments."""
+    """Somebody who takes part in these experiments.
+
+    Attributes:
+        sends_all: its writers send also what nobody wants.
+    """
 
     name: str
     label: str
     cost: Cost
     experiments: Sequence[str] = field(kw_only=True)
+    sends_all: bool = field(default=False, kw_only=True)
 
     def takes(self, experiment: str, case: Case) -> bool:
         """Whether it can do what a case of an experiment asks for."""
@@ -47,7 +53,10 @@ class Peer(ABC):
 
     def count(self, case: Case, seconds: float) -> int:
         """Return how many objects each writer writes, which takes about so long. With many selectors it is fewer."""
-        each_us = (self.cost.flushed if case.flushed else self.cost.gathered) + self.cost.mib * case.size_b / 2**20
+        share = 1 if self.sends_all else case.wanted / case.params
+        each_us = (
+            self.cost.flushed if case.flushed else self.cost.gathered
+        ) + self.cost.mib * case.size_b * share / 2**20
         most = 1 if not case.readers else max(1, case.params // 100)
         return max(LEAST, case.params, int(1e6 * seconds / each_us) // most)
 
@@ -62,6 +71,10 @@ class Peer(ABC):
     def prepare(self) -> None:
         """Build its programs, if it has any of its own."""
         return
+
+    def sent_b(self, output: str) -> int | None:
+        """Return how many bytes its writers have sent in all passes, from what it has said; None if it says nothing."""
+        return None
 
     def clean(self, folder: Path) -> None:
         """Remove what a run in this folder may have left elsewhere."""
@@ -115,10 +128,14 @@ class Xmml(Peer):
     def command(self, case: Case, folder: Path) -> list[str | Path]:
         model = folder / "model.xmml"
         model.write_text(self.model(case))
-        return [places.tool("xmml-run") or "xmml-run", "--quiet", "--hosts", "1", "-o", folder / "run", model]
+        return [places.tool("xmml-run") or "xmml-run", "--quiet", "--json", "--hosts", "1", "-o", folder / "run", model]
+
+    def sent_b(self, output: str) -> int:
+        summary = json.loads(output.splitlines()[-1])
+        return sum(each["bytes_sent"] for name, each in summary["instances"].items() if name.startswith("w"))
 
     def model(self, case: Case) -> str:
-        """Return the model: as many writers and readers as there are pairs; or a writer, and a reader for each param."""
+        """Return the model: a writer and a reader for each pair, or a writer and a reader for each param."""
         topology = self.pool(case) if self.way == "pool" else self.messages(case)
         out, into = ("", "") if self.way == "pool" else (' operator="Oi"', ' operator="S"')
         return (
@@ -276,8 +293,10 @@ PEERS: tuple[Peer, ...] = (
         words="shm",
         experiments=("copied", "viewed", "wanted"),
     ),
-    Script("redis", "Redis streams", Cost(20, 150, 2500), "redis", "redis_ends.py", REDIS, experiments=ALL),
-    Script("adios2", "ADIOS2 SST", Cost(10, 3000, 4000), "adios2", "adios2_ends.py", experiments=ALL),
+    Script(
+        "redis", "Redis streams", Cost(20, 150, 2500), "redis", "redis_ends.py", REDIS, experiments=ALL, sends_all=True
+    ),
+    Script("adios2", "ADIOS2 SST", Cost(10, 3000, 4000), "adios2", "adios2_ends.py", experiments=ALL, sends_all=True),
     Floor("floor", "floor, C++", Cost(0.3, 4, 200), experiments=ALL),
     Floor("files-memory", "files in memory, C++", Cost(50, 50, 600), Path("/dev/shm"), experiments=FILES),
     Floor("files-disk", "files on a disk, C++", Cost(50, 50, 900), places.BUILD, experiments=FILES),

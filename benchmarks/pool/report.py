@@ -19,6 +19,7 @@ class Sample:
         received: objects of all readers.
         seconds: from the first object of any writer until the last one was read.
         processor_s: what writers and readers, but not a server of theirs, have had of the processors meanwhile.
+        sent_b: what the writers have sent, attributes included, where the peer says it.
     """
 
     round: int
@@ -30,6 +31,11 @@ class Sample:
     received: int
     seconds: float
     processor_s: float
+    sent_b: float | None
+
+    @property
+    def sent_b_each(self) -> float:
+        return (self.sent_b or 0) / self.offered
 
     @property
     def processor_us(self) -> float:
@@ -85,6 +91,10 @@ def section(name: str, experiment: Experiment, samples: Sequence[Sample], peers:
         parts.append(f"Over {measure.label}:\n\n{figures.table(['', *titles], ratios)}")
     parts.append("Processor time of writers and readers for each object offered [us]:")
     parts.append(table(used, taking_part, titles))
+    if name == "wanted" and (told := [sample for sample in samples if sample.sent_b is not None]):
+        sent = spreads_of(told, lambda sample: sample.sent_b_each)
+        parts.append("Bytes sent for each object offered, attributes included, as xMML counts them:")
+        parts.append(table(sent, [peer for peer in taking_part if (peer.name, titles[0]) in sent], titles))
     return parts
 
 

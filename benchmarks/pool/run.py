@@ -23,14 +23,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from cases import EXPERIMENTS, Case
-from conductor import Conductor
+from conductor import PASSES, Conductor
 from harness import campaign, choice, figures, processes
 from peers import PEERS, Peer
 from report import Absence, Sample, report
 
 CASE_S, QUICK_CASE_S = 0.5, 0.02
 QUICK_PARAMS = 100
-LIMIT_S = 120.0
+LIMIT_S = 300.0
 
 
 def main() -> int:
@@ -100,6 +100,7 @@ def measured(number: int, experiment: str, case: Case, peer: Peer, seconds: floa
                 cwd=folder,
                 meanwhile=conductor.conduct,
             )
+            sent_b = peer.sent_b((folder / "output.txt").read_text())
         finally:
             peer.clean(folder)
     writing = [each for each in conductor.reports if "begin" in each]
@@ -117,6 +118,7 @@ def measured(number: int, experiment: str, case: Case, peer: Peer, seconds: floa
         received=sum(each["count"] for each in reading),
         seconds=max(each["end"] for each in conductor.reports) - min(each["begin"] for each in writing),
         processor_s=sum(each["processor_s"] for each in conductor.reports),
+        sent_b=None if sent_b is None else sent_b / PASSES,
     )
 
 

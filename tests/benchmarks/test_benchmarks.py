@@ -184,9 +184,10 @@ def test_objects_of_pools_are_measured_beside_messages_and_the_floor(tmp_path: P
     small = [(row["case"], row["peer"]) for row in rows if row["experiment"] == "small"]
     assert small == [(case, peer) for case in ("gathered", "each flushed") for peer in peers.split(",")]
     wanted = {row["case"]: row for row in rows if (row["experiment"], row["peer"]) == ("wanted", "xmml-c")}
-    assert int(wanted["none wanted"]["received"]) == 0
+    assert (wanted["none wanted"]["received"], float(wanted["none wanted"]["sent_b"])) == ("0", 0)
     offered, received = (int(wanted["10 % wanted"][name]) for name in ("offered", "received"))
     assert 0.1 * offered <= received <= 0.15 * offered
+    assert received * 804 * 1024 < float(wanted["10 % wanted"]["sent_b"]) < received * 805 * 1024
     assert all(float(row["seconds"]) > 0 for row in rows)
     assert "### Small objects [1/s]" in text
     assert "Over floor, C++" in text
