@@ -110,6 +110,10 @@ impl Type {
     /// # Errors
     /// What is allowed instead.
     pub fn take(&self, value: Value) -> Result<Value, String> {
+        // Most values are what they should be, and moving them about costs more than the look.
+        if self.allows(&value) {
+            return Ok(value);
+        }
         let converted = match (self, value) {
             (Type::Bool, value @ Value::Bool(_)) => Ok(value),
             (Type::Int(_), Value::Uint(number)) => {

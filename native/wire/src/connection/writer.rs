@@ -90,6 +90,8 @@ pub struct Writer {
     written: usize,
     /// So many frames at the front were offered to the stream to be lent.
     offered: usize,
+    /// So many frames at the front hold nothing that belongs to callers.
+    owned: usize,
     /// The stream has taken bytes that it could not pass on.
     is_held_up: bool,
     /// Something was queued since somebody last asked.
@@ -107,13 +109,17 @@ impl Writer {
 
     /// How many bytes that belong to callers are not out yet (roughly: of the first frame, counted as if nothing of it were out).
     pub fn foreign_bytes(&self) -> usize {
-        let lent = self.queue.iter().flat_map(|frame| &frame.payload).filter(|piece| piece.is_foreign());
+        let frames = self.queue.iter().skip(self.owned);
+        let lent = frames.flat_map(|frame| &frame.payload).filter(|piece| piece.is_foreign());
         lent.map(|piece| piece.len()).sum()
     }
 
     /// Copies what belongs to callers, so that it may stay here when they go on.
     pub fn own(&mut self, pool: &BufferPool) -> io::Result<()> {
-        self.queue.iter_mut().try_for_each(|frame| frame.own(pool)).map_err(|none| io::Error::other(none.to_string()))
+        let mut fresh = self.queue.iter_mut().skip(self.owned);
+        fresh.try_for_each(|frame| frame.own(pool)).map_err(|none| io::Error::other(none.to_string()))?;
+        self.owned = self.queue.len();
+        Ok(())
     }
 
     /// Whether nothing is queued, and nothing was since the last call.
@@ -146,6 +152,7 @@ impl Writer {
         self.queue.clear();
         self.written = 0;
         self.offered = 0;
+        self.owned = 0;
         self.is_held_up = false;
     }
 
@@ -214,6 +221,7 @@ impl Writer {
             self.written -= len;
             self.queue.pop_front();
             self.offered = self.offered.saturating_sub(1);
+            self.owned = self.owned.saturating_sub(1);
         }
         if self.queue.is_empty() && self.queue.capacity() > KEPT_FRAMES {
             self.queue = VecDeque::new();
@@ -285,5 +293,21 @@ mod tests {
         stream.room = 6;
         assert!(writer.write(&stream).unwrap());
         assert_eq!(*stream.taken.lock().unwrap(), [1, 2, 3, 4, 5, 6]);
+    }
+
+    #[test]
+    fn what_belongs_to_callers_is_copied_also_behind_frames_that_were_looked_at() {
+        let foreign = || Outgoing { payload: smallvec![Buffer::from_owner(vec![7; 2])], ..vec![1].into() };
+        let (mut writer, pool) = (Writer::default(), BufferPool::new());
+        let mut narrow = Narrow { step: 3, room: 0, taken: Mutex::default() };
+        for pushed in 1..=3 {
+            writer.push(foreign());
+            assert_eq!(writer.foreign_bytes(), 2);
+            writer.own(&pool).unwrap();
+            assert_eq!(writer.foreign_bytes(), 0);
+            // The first frame leaves, so that all others move up.
+            narrow.room = 3 * pushed / 2;
+            assert!(!writer.write(&narrow).unwrap());
+        }
     }
 }
