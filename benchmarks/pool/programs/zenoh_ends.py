@@ -37,15 +37,17 @@ def writer(number: int) -> None:
         for publisher in publishers[: ends.WANTED]:
             while not publisher.matching_status.matching:
                 time.sleep(0.01)
+        are_wanted = [publisher.matching_status.matching for publisher in publishers]
         memory = zenoh.shm.ShmProvider.default_backend(max(MEMORY_B, 8 * ends.SIZE_B)) if IS_SHARED else None
         policy = zenoh.shm.BlockOn(zenoh.shm.GarbageCollect())
 
         def put(index: int) -> None:
             payload: Any = ends.BUFFER
-            if memory is not None:
+            param = index % ends.PARAMS
+            if memory is not None and are_wanted[param]:
                 payload = memory.alloc(ends.SIZE_B, policy)
                 payload[:] = ends.BUFFER
-            publishers[index % ends.PARAMS].put(payload, attachment=ends.packed(number, index))
+            publishers[param].put(payload, attachment=ends.packed(number, index))
 
         ends.write(put)
 
