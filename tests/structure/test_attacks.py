@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
+from named_tests import ROOT, defined_in, named_in
 
-ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "tests" / "security"
 PAGE = (FOLDER / "README.md").read_text(encoding="utf-8")
 THREAT_MODEL = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
-#: Each as it stands on the page, and where it is.
-NAMED = [
-    (path if "/" in path else f"tests/security/{path}", name) for path, name in re.findall(r"`(\S+)::(\w+)`", PAGE)
-]
-
-
-def defined_in(path: Path) -> set[str]:
-    """Return the names of the tests in a file in Python or Rust."""
-    text = path.read_text(encoding="utf-8")
-    if path.suffix == ".py":
-        return set(re.findall(r"^def (test_\w+)\(", text, re.MULTILINE))
-    return set(re.findall(r"#\[test\]\s+fn (\w+)\(", text))
+NAMED = named_in(FOLDER / "README.md")
 
 
 @pytest.mark.parametrize(("path", "name"), NAMED)
