@@ -92,6 +92,28 @@ def test_each_request_is_met_once_and_its_product_is_that_of_the_archived_fields
     assert set(kinds) <= set(re.findall(r"[a-z]+", told.splitlines()[1]))
 
 
+def test_a_line_with_lists_asks_for_each_combination(folder: Path) -> None:
+    (folder / "lists.txt").write_text(
+        "place, name=Here, at=50/8  # a comment\n"
+        "point, param=t/z, levelist=500, step=0/to/12/by/6, number=0/1, place=Here\n"
+        "ep, param=10si, step=3, area=60/0/40/20, threshold=8/12\n"
+    )
+    program = "import requirements, pathlib; print(requirements.read(pathlib.Path('lists.txt')))"
+    wanted = python(folder, "-c", program)
+    assert len(re.findall(r"at=\(50\.0, 8\.0\)", wanted)) == 2 * 3 * 2
+    assert "('10si', 0, 3, None): [Request(number=12, product='ep'" in wanted
+    assert re.findall(r"threshold=([\d.]+)", wanted) == ["8.0", "12.0"]
+
+
+def test_a_line_that_is_no_request_is_named(folder: Path) -> None:
+    (folder / "wrong.txt").write_text("\npoint, param=t, levelist=500, step=0, number=0, place=Nowhere\n")
+    program = "import requirements, pathlib; requirements.read(pathlib.Path('wrong.txt'))"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "wrong.txt:2: this is no request (KeyError('Nowhere'))" in done.stderr
+
+
 def test_each_field_goes_to_one_worker(run: Run) -> None:
     counts = [re.findall(r"products of (\d+) fields", run.output(f"worker[{index}]")) for index in range(WORKERS)]
     assert sum(int(count) for [count] in counts) == len(STEPS) * MEMBERS * FIELDS

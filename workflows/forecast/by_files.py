@@ -125,9 +125,11 @@ def run(model: Path, folder: Path) -> None:
     commands += [[*python, "worker", folder, str(index), str(members)] for index in range(workers)]
     commands.append([*python, "statistics", folder, str(workers), str(members)])
     started = [subprocess.Popen(command) for command in commands]
-    failed = [process.args for process in started if process.wait() != 0]
-    if failed:
-        sys.exit(f"failed: {failed}")
+    for process in started:  # members first, then those who wait for them
+        if process.wait() != 0:
+            for other in started:
+                other.kill()
+            sys.exit(f"failed: {' '.join(map(str, process.args))}")
 
 
 if __name__ == "__main__":
