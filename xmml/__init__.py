@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         DataTypeError,
         EndedError,
         Error,
+        Group,
         Handle,
         InPort,
         Instance,
@@ -30,16 +31,20 @@ if TYPE_CHECKING:
         RunAborted,
         Submodel,
     )
-    from xmml_native.archive import open_archive
+    from xmml_native.archive import Archive, ArchivedObject, ArchiveError, open_archive
 
     from xmml.notebook import load
     from xmml.path import Path
     from xmml.problems import ModelError
 
 __all__ = [
+    "Archive",
+    "ArchiveError",
+    "ArchivedObject",
     "DataTypeError",
     "EndedError",
     "Error",
+    "Group",
     "Handle",
     "InPort",
     "Instance",
@@ -64,6 +69,9 @@ __version__ = "0.1.0"
 
 #: What models are worked with, and where it is: a submodel needs none of it.
 _LANGUAGE = {
+    "Archive": "xmml_native.archive",
+    "ArchiveError": "xmml_native.archive",
+    "ArchivedObject": "xmml_native.archive",
     "ModelError": "xmml.problems",
     "Path": "xmml.path",
     "load": "xmml.notebook",

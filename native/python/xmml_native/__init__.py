@@ -12,7 +12,16 @@ Users write ``import xmml``, which offers the same names. Importing this package
 package are imported when the first array arrives or a model file is read.
 """
 
-from xmml_native._native import Coordinator, InPort, Message, Object, OutPort, __version__, threads_can_have_folders
+from xmml_native._native import (
+    Coordinator,
+    Group,
+    InPort,
+    Message,
+    Object,
+    OutPort,
+    __version__,
+    threads_can_have_folders,
+)
 from xmml_native.errors import (
     DataTypeError,
     EndedError,
@@ -33,6 +42,7 @@ __all__ = [
     "DataTypeError",
     "EndedError",
     "Error",
+    "Group",
     "Handle",
     "InPort",
     "Instance",
