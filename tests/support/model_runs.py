@@ -17,11 +17,12 @@ from waiting import RUN_LIMIT_S
 
 def environment() -> dict[str, str]:
     """The environment with the installed commands first on the search path (Makefiles use xmml-config), and OpenMPI
-    content with root and few cores."""
+    content with root and few cores: ranks that wait give way to those that they wait for."""
     mpi = {
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "OMPI_MCA_rmaps_base_oversubscribe": "1",
+        "OMPI_MCA_mpi_yield_when_idle": "1",
     }
     return {**os.environ, "PATH": SEARCH_PATH, **mpi}
 
