@@ -20,11 +20,13 @@ COLUMNS = "state,time,mass,momentum_x,momentum_y,energy,kinetic_energy,kinetic_e
 
 
 def totals(fields: Fields) -> list[float]:
-    """Return mass, momentum, energy, kinetic energy, that of the motion in y, and enstrophy: means over the box."""
+    """Return mass, momentum, energy, kinetic energy, that of the motion in y, and enstrophy: means over the box.
+
+    Lengths are in widths of the box.
+    """
     density, momentum_x, momentum_y = fields["density"], fields["momentum_x"], fields["momentum_y"]
     u, v = momentum_x / density, momentum_y / density
-    cells = density.shape[1]  # the box is as wide as one
-    vorticity = (np.gradient(v, axis=1) - np.gradient(u, axis=0)) * cells
+    vorticity = (np.gradient(v, axis=1) - np.gradient(u, axis=0)) * density.shape[1]
     sums = [density, momentum_x, momentum_y, fields["energy"]]
     sums += [0.5 * (momentum_x * u + momentum_y * v), 0.5 * momentum_y * v, 0.5 * vorticity**2]
     return [float(each.mean()) for each in sums]
