@@ -1,6 +1,6 @@
 """Measures when the last result of the analyses is there, in transit and with files, and what either costs the solver.
 
-python compare.py [--rounds 3] [--cells 256] [--ranks 1]
+python measure.py [--rounds 3] [--cells 256] [--ranks 1]
 
 In each round, one after the other: the solver without any output; the solver that writes files, then both analyses at
 once; the run of model.xmml. Files are read soon after they were written, so they come from memory: the best case of
