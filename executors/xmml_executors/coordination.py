@@ -351,8 +351,8 @@ class Coordination:
                 conduit = self.plan.by_conduit[each["conduit"]]
                 what = "messages" if conduit.pool is None else "objects"
                 may_lose = conduit.pool is not None and conduit.pool.may_lose
-                why = "receiver was slow, or had left" if may_lose else "receiver had left"
-                told = f"{each['dropped']:,} of its {what} on {conduit.name} were not received: the {why}"
+                why = "as run:loss allows" if may_lose else "the receiver had left"
+                told = f"{each['dropped']:,} of its {what} on {conduit.name} were not received: {why}"
                 orders.append(Notice(told, record.name))
         return orders
 
