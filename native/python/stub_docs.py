@@ -24,11 +24,16 @@ def documented(stub: str) -> str:
     """Return the text of the stub with the documentation that the module has.
 
     It takes the place of a docstring, or of the `...` of a function.
+
+    Raises:
+        ValueError: a class of the stub begins with neither.
     """
     lines = stub.split("\n")
     bodies = [(node.body[0], documentation) for node, documentation in documentation_of(ast.parse(stub), _native)]
     # From the end on, so that what comes before stays in its place.
     for first, documentation in sorted(bodies, key=lambda body: -body[0].lineno):
+        if not isinstance(first, ast.Expr):
+            raise ValueError(f"line {first.lineno} of the stub: write ... before it, where the documentation goes")
         head, column = lines[first.lineno - 1][: first.col_offset].rstrip(), first.col_offset
         if head:
             column = len(head) - len(head.lstrip()) + 4

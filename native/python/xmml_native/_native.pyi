@@ -144,6 +144,7 @@ class Group:
 
     When the block ends, each reader gets those that it chooses, all at once. An exception in the block forgets them.
     """
+    def __enter__(self) -> Self: ...
     def put(self, data: Any = None, /, **attributes: Any) -> int:
         """Add an object to the group; return how many readers choose it.
 
