@@ -147,6 +147,31 @@ def test_programs_in_c_cpp_and_python_put_and_take_each_others_objects(run_model
     assert "c_writer.fields: param: 'w' is not allowed: it is enum(t,u,v)" in refused
 
 
+def test_an_object_of_a_group_has_the_time_at_which_it_was_put(tmp_path: Path) -> None:
+    writer = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                with me.group("fields") as record:
+                    for t in me.steps():
+                        record.put(t, step=int(t))
+    """
+    reader = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                for field in me.objects("fields"):
+                    print(field["step"], field["sys.t"])
+    """
+    model = model_of(
+        tmp_path / "model",
+        {"Writer": writer, "Reader": reader},
+        '<instance id="w" submodel="Writer"/><instance id="r" submodel="Reader"/>',
+        pool("w", "r", "sys.t > 1"),
+    )
+    assert run_document(model, folder=tmp_path / "run").lines("r") == ["2 2.0", "3 3.0"]
+
+
 def test_the_objects_of_a_group_come_together_and_those_of_one_that_failed_never(tmp_path: Path) -> None:
     writer = """
         import xmml

@@ -126,3 +126,212 @@ def test_a_reader_that_may_lose_objects_does_not_hold_up_their_writer(tmp_path: 
     assert 5 < len(steps) < 20
     lost = 50 - len(steps)
     assert f"{lost} of its objects on w.fields -> r.fields were not received: as run:loss allows" in run.stderr
+
+
+def test_the_count_of_lost_objects_counts_those_of_groups(tmp_path: Path) -> None:
+    writer = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                for number in range(20):
+                    with me.group("fields", step=number) as record:
+                        for param in "tuv":
+                            record.put(bytes(30_000), param=param)
+                me.send("done", 1)
+    """
+    reader = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                me.receive("done")
+                print(sum(1 for each in me.objects("fields")))
+    """
+    model = model_of(
+        tmp_path / "model",
+        {"Writer": writer, "Reader": reader},
+        '<instance id="w" submodel="Writer"/><instance id="r" submodel="Reader"/>',
+        pool("w", "r", loss="allowed", limit="1 MB") + '<coupling from="w.done" to="r.done"/>',
+        {
+            "Writer": '<out id="fields" datatype="field"/><out id="done" operator="Of"/>',
+            "Reader": '<in id="fields" datatype="field"/><in id="done" operator="finit"/>',
+        },
+    )
+    run = run_document(model, folder=tmp_path / "run")
+    lost = 60 - int(run.lines("r")[0])
+    assert f"{lost} of its objects on w.fields -> r.fields were not received" in run.stderr
+
+
+def test_a_reader_that_may_lose_objects_may_pause_after_it_was_fast(tmp_path: Path) -> None:
+    writer = """
+        import time, xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                for number in range(300):
+                    me.put("fields", bytes(10), step=number)
+                    time.sleep(0.002)
+                for number in range(300, 400):
+                    me.put("fields", bytes(600_000), step=number)
+    """
+    reader = """
+        import time, xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                for each in me.objects("fields"):
+                    last = each["step"]
+                    if last == 298:
+                        time.sleep(3)
+                print(last)
+    """
+    model = model_of(
+        tmp_path / "model",
+        {"Writer": writer, "Reader": reader},
+        '<instance id="w" submodel="Writer"/><instance id="r" submodel="Reader"/>',
+        pool("w", "r", loss="allowed", limit="1 MB"),
+    )
+    assert run_document(model, folder=tmp_path / "run").lines("r") == ["399"]
+
+
+def test_an_onlooker_that_may_lose_objects_does_not_keep_workers_from_the_end_of_their_queue(tmp_path: Path) -> None:
+    worker = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                me.put("reports", sum(1 for job in me.objects("fields")), step=1)
+    """
+    onlooker = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                print(me.take("reports").data)
+                print(sum(1 for each in me.objects("fields")))
+    """
+    model = model_of(
+        tmp_path / "model",
+        {"Writer": WRITER.replace("100", "10"), "Worker": worker, "Onlooker": onlooker},
+        '<instance id="w" submodel="Writer"/><instance id="worker" submodel="Worker"/>'
+        '<instance id="o" submodel="Onlooker"/>',
+        pool("w", "worker", share="queue")
+        + pool("w", "o", loss="allowed")
+        + pool("worker", "o").replace(".fields", ".reports"),
+        {
+            "Worker": '<in id="fields" datatype="field"/><out id="reports" datatype="field"/>',
+            "Onlooker": '<in id="reports" datatype="field"/><in id="fields" datatype="field"/>',
+        },
+    )
+    run = run_document(model, folder=tmp_path / "run", limit_s=30)
+    assert run.lines("o")[0] == "10"
+
+
+def test_a_deadlock_is_found_in_which_objects_were_given_after_the_writer_began_to_wait_for_its_end(
+    tmp_path: Path,
+) -> None:
+    worker = """
+        import time, xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                for number, job in enumerate(me.objects("fields")):
+                    time.sleep(0.3)
+                    if me.index == 0 and number == 2:
+                        me.take("news")
+                me.put("reports", 1, step=1)
+    """
+    boss = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                me.take("reports")
+                me.put("news", 1, step=1)
+    """
+    model = model_of(
+        tmp_path / "model",
+        {"Writer": WRITER.replace("100", "6"), "Worker": worker, "Boss": boss},
+        '<instance id="w" submodel="Writer"/><instance id="worker" submodel="Worker" multiplicity="2"/>'
+        '<instance id="boss" submodel="Boss"/>',
+        pool("w", "worker", share="queue")
+        + pool("worker", "boss").replace(".fields", ".reports")
+        + pool("boss", "worker").replace(".fields", ".news"),
+        {
+            "Worker": '<in id="fields" datatype="field"/><in id="news" datatype="field"/>'
+            '<out id="reports" datatype="field"/>',
+            "Boss": '<in id="reports" datatype="field"/><out id="news" datatype="field"/>',
+        },
+    )
+    run = run_document(model, folder=tmp_path / "run", status=6, limit_s=30)
+    assert "worker[0] waits at news for the first object of boss.news" in run.stderr
+
+
+TOO_SMALL = """
+    import xmml
+    with xmml.Instance() as me:
+        while me.reuse():
+            for number in range(10):
+                me.put("fields", bytes({small}), step=number)
+            me.put("fields", bytes({large}), step=10)
+            me.put("go", 1, step=1)
+"""
+
+
+def too_small(folder: Path, worker: str, small: int, large: int) -> Path:
+    """Write a model whose queue must grow: a worker waits for what is put behind more than its limit."""
+    return model_of(
+        folder,
+        {"Writer": TOO_SMALL.format(small=small, large=large), "Worker": worker},
+        '<instance id="w" submodel="Writer"/><instance id="worker" submodel="Worker" multiplicity="2"/>',
+        pool("w", "worker", share="queue", limit="1 MB") + pool("w", "worker").replace(".fields", ".go"),
+        {
+            "Writer": '<out id="fields" datatype="field"/><out id="go" datatype="field"/>',
+            "Worker": '<in id="fields" datatype="field"/><in id="go" datatype="field"/>',
+        },
+    )
+
+
+def test_a_queue_that_is_too_small_grows_also_when_one_of_its_workers_has_left(tmp_path: Path) -> None:
+    worker = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                if me.index == 1:
+                    break
+                me.take("go")
+                print(sum(1 for each in me.objects("fields")))
+    """
+    model = too_small(tmp_path / "model", worker, 200_000, 200_000)
+    run = run_document(model, folder=tmp_path / "run", limit_s=30)
+    assert run.lines("worker[0]") == ["11"]
+
+
+def test_a_queue_that_is_too_small_grows_also_when_objects_were_given_while_a_put_waited(tmp_path: Path) -> None:
+    worker = """
+        import time, xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                for number, each in enumerate(me.objects("fields")):
+                    time.sleep(0.3)
+                    if number == 2:
+                        me.take("go")
+    """
+    model = too_small(tmp_path / "model", worker, 50_000, 900_000)
+    assert "grew to" in run_document(model, folder=tmp_path / "run", limit_s=30).stderr
+
+
+def test_a_worker_that_makes_work_for_its_own_queue_may_wait_for_more_for_some_time(tmp_path: Path) -> None:
+    worker = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                me.put("out", 1, step=1)
+                try:
+                    for each in me.objects("fields", timeout=2):
+                        pass
+                except xmml.ReceiveTimeoutError:
+                    print("no more")
+    """
+    model = model_of(
+        tmp_path / "model",
+        {"Worker": worker},
+        '<instance id="worker" submodel="Worker" multiplicity="2"/>',
+        pool("worker", "worker", share="queue").replace('from="worker.fields"', 'from="worker.out"'),
+        {"Worker": '<in id="fields" datatype="field"/><out id="out" datatype="field"/>'},
+    )
+    run = run_document(model, folder=tmp_path / "run")
+    assert [run.lines(f"worker[{copy}]") for copy in (0, 1)] == [["no more"], ["no more"]]

@@ -298,3 +298,75 @@ fn the_objects_of_a_group_are_shared_one_by_one() {
         assert_eq!(all_of(&workers).len(), 4);
     });
 }
+
+#[test]
+fn while_the_writer_computes_another_gets_what_a_reader_that_left_had_been_given() {
+    for method in METHODS {
+        let run = Run::of(farm(method, &["a"], 2));
+        let (a, mut workers) = (run.join("a"), workers(&run, 2));
+        let (last, leaver) = (workers.pop().unwrap(), workers.pop().unwrap());
+        assert!(last.reuse().unwrap() && leaver.reuse().unwrap());
+        put(&a, 1);
+        put(&a, 2);
+        // From here on the writer makes no call.
+        let first = take(&last).unwrap();
+        leaver.leave().unwrap();
+        run.event("it left", |event| matches!(event, Event::Left { instance, .. } if instance == "worker[0]"));
+        let next = last.take("in", Some(Duration::from_secs(3))).unwrap();
+        assert!(matches!(next, Taken::Object(_)), "{method}: {first}, then {next:?}");
+    }
+}
+
+#[test]
+fn a_fast_reader_that_may_lose_some_and_pauses_is_given_no_more_than_its_limit() {
+    for method in METHODS {
+        let lossy = PoolSpec { may_lose: true, ..PoolSpec::default() };
+        let run = Run::of(coupled(method, &["a"], 1, &lossy, 1 << 20));
+        let (a, workers) = (run.join("a"), workers(&run, 1));
+        for number in 0..500 {
+            put(&a, number);
+            assert_eq!(take(&workers[0]), Some(number));
+        }
+        assert!(has_nothing(&workers[0]));
+        for _ in 0..64 {
+            assert_eq!(a.put("out", Data::Bytes(vec![0; 600_000].into()), &[]).unwrap(), 1);
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| _ = a.leave());
+            let mut count = 0;
+            loop {
+                match workers[0].take("in", Some(LIMIT)) {
+                    Ok(Taken::Object(_)) => count += 1,
+                    Ok(Taken::Ended) => break,
+                    other => panic!("{method}: {other:?} after {count}"),
+                }
+            }
+            assert!(count < 8, "{method}: {count} objects of 600 kB waited for it, and its limit is 1 MiB");
+        });
+    }
+}
+
+#[test]
+fn objects_that_wait_are_given_when_their_reader_is_reached_by_another_method() {
+    let proxy = Proxy::new(|_, _| Fate { silent_after: Some(0), ..Fate::default() });
+    let queue = PoolSpec { is_queue: true, ..PoolSpec::default() };
+    let model = Model::new()
+        .submodel("a", "out:Oi msg:Oi", 1)
+        .submodel("worker[0]", "in:S more:S", 1)
+        .couple_with("a.msg", "worker[0].more", |conduit| conduit.methods = vec!["unix".into()])
+        .couple_with("a.out", "worker[0].in", |conduit| {
+            conduit.pool = Some(Box::new(queue.clone()));
+            (conduit.capacity, conduit.byte_budget) = (64, 1 << 20);
+            conduit.methods = vec!["tcp".into()];
+        });
+    let run = Run::of(model);
+    let worker = proxy.join_behind(&run, "worker[0]");
+    let a = join_plainly(&run, "a");
+    assert!(worker.reuse().unwrap() && a.reuse().unwrap());
+    put(&a, 1);
+    support::send(&a, "msg", 7);
+    assert_eq!(support::receive(&worker, "more"), Some(7));
+    a.set_methods("out", &["unix".to_owned()]).unwrap();
+    let next = worker.take("in", Some(Duration::from_secs(5))).unwrap();
+    assert!(matches!(next, Taken::Object(_)), "{next:?}");
+}

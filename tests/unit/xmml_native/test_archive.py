@@ -318,3 +318,74 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
     index.close()
     with pytest.raises(ArchiveError, match="has the format 2; this version knows 1"):
         Archive(path)
+
+
+def test_who_reads_slowly_does_not_keep_the_writer_from_writing(tmp_path: Path) -> None:
+    path = written(tmp_path, [(number, {"step": number}) for number in range(3)])
+    with ArchiveWriter(path) as archive, Archive(path) as reader:
+        archive._index.execute("PRAGMA busy_timeout = 200")  # who reads takes longer than the writer waits
+        objects = iter(reader)
+        assert next(objects)["step"] == 0
+        archive.append(3, {"step": 3}, {})
+        archive.commit()
+
+
+def test_a_group_that_goes_on_in_another_segment_becomes_visible_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SEGMENT_BYTES", 1000)
+    with ArchiveWriter(str(tmp_path)) as archive:
+        archive.declare("step:int")
+        for follow in (3, 2, 1):
+            archive.append(bytes(1000), {"step": 1}, {"sys.group": 0, "sys.follow": follow})
+        with Archive(str(tmp_path)) as reader:
+            assert len(reader) == 0
+        archive.append(bytes(1000), {"step": 1}, {"sys.group": 0, "sys.follow": 0})
+        archive.commit()
+        with Archive(str(tmp_path)) as reader:
+            assert len(reader) == 4
+
+
+def test_the_name_of_a_segment_is_on_the_disk_before_its_objects_become_visible(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = []
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.setattr(os, name, lambda file: synced.append(os.readlink(f"/proc/self/fd/{file}")))
+    path = written(tmp_path, [(1, {"step": 1})])
+    assert set(synced) == {path, f"{path}/segment-000001"}
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("at.first", "x"),
+        ("at.bytes", b"x"),
+        ("sys.shape", "["),
+        ("sys.t", "x"),
+        ("sys.index", -5),
+        ("step", "x"),
+        ("when", "x"),
+        ("list", "{"),
+        ("list", "{}"),
+    ],
+)
+def test_a_value_of_another_type_in_an_index_is_an_error_of_the_archive(
+    tmp_path: Path, column: str, value: Any
+) -> None:
+    path = written(tmp_path, [(1, {"step": 1})], "step:int when:time list:int[]")
+    with contextlib.closing(sqlite3.connect(os.path.join(path, "index.sqlite"))) as index:
+        index.execute(f'UPDATE objects SET "{column}" = ?', (value,))
+        index.commit()
+    with Archive(path) as archive, pytest.raises(ArchiveError):
+        _ = [each.data for each in archive.select("step != 2")]
+
+
+def test_a_damaged_index_is_an_error_of_the_archive(tmp_path: Path) -> None:
+    path = written(tmp_path, [(number, {"step": number}) for number in range(500)])
+    file = Path(path) / "index.sqlite"
+    content = bytearray(file.read_bytes())
+    content[-8192:-4096] = b"x" * 4096  # a page of rows behind the first
+    file.write_bytes(content)
+    with Archive(path) as archive, pytest.raises(ArchiveError):
+        _ = [each.number for each in archive]

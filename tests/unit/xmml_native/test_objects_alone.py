@@ -80,3 +80,23 @@ def test_a_model_says_which_ports_are_of_pools(tmp_path: Path) -> None:
 def test_an_object_says_what_it_is() -> None:
     assert repr(Object(7, step=1, name="p")) == "Object(7, step=1, name='p')"
     assert xmml_native.Object is Object
+
+
+def test_a_group_takes_objects_only_between_its_begin_and_its_end() -> None:
+    with Instance.alone(ports={"fields": "out"}, attributes={"fields": "step:int param:str"}) as me:
+        record = me.group("fields", step=3)
+        with pytest.raises(Error):
+            record.put(1, param="t")
+        with record:
+            record.put(2, param="t")
+        with pytest.raises(Error):
+            record.put(3, param="t")
+
+
+@pytest.mark.parametrize("attributes", ["step:int=0", "step:int!"])
+def test_what_is_sent_in_a_group_has_the_attributes_of_the_group(attributes: str) -> None:
+    with Instance.alone(ports={"fields": "out"}, attributes={"fields": attributes}) as me:
+        with me.group("fields", step=3) as record:
+            record.put(1)
+            me.send("fields", 2)
+        assert [each["step"] for each in me.outputs["fields"]] == [3, 3]

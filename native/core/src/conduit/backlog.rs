@@ -16,7 +16,7 @@ const AHEAD: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub struct Backlog<T> {
     readers: Vec<Reader<T>>,
-    waiting: VecDeque<(T, u64)>,
+    waiting: VecDeque<Held<T>>,
     /// Bytes that wait or were given.
     held_bytes: u64,
     limit_bytes: u64,
@@ -28,9 +28,18 @@ pub struct Backlog<T> {
     turn: usize,
 }
 
+/// What is given as one: an object, or those of a group.
+#[derive(Clone, Debug)]
+struct Held<T> {
+    it: T,
+    bytes: u64,
+    objects: u64,
+}
+
 #[derive(Debug)]
 struct Reader<T> {
-    given: VecDeque<(T, u64)>,
+    given: VecDeque<Held<T>>,
+    given_bytes: u64,
     is_gone: bool,
     /// How long it takes for one.
     pace: Option<Duration>,
@@ -65,7 +74,7 @@ impl<T: Clone> Backlog<T> {
 
     /// Adds a reader; returns its place.
     pub fn add_reader(&mut self) -> usize {
-        self.readers.push(Reader { given: VecDeque::new(), is_gone: false, pace: None, since: None });
+        self.readers.push(Reader { given: VecDeque::new(), given_bytes: 0, is_gone: false, pace: None, since: None });
         self.readers.len() - 1
     }
 
@@ -80,62 +89,69 @@ impl<T: Clone> Backlog<T> {
         }
     }
 
-    /// Adds an object, for which there is room. Returns how many older ones are lost by that.
-    pub fn add(&mut self, object: T, bytes: u64) -> u64 {
-        self.waiting.push_back((object, bytes));
+    /// Adds an object, or so many of a group, for which there is room. Returns how many older ones are lost by that.
+    pub fn add(&mut self, it: T, bytes: u64, objects: u64) -> u64 {
+        self.waiting.push_back(Held { it, bytes, objects });
         self.held_bytes += bytes;
         let mut lost = 0;
         while self.may_lose && self.held_bytes > self.limit_bytes && self.waiting.len() > 1 {
-            self.drop_oldest();
-            lost += 1;
+            if let Some(oldest) = self.waiting.pop_front() {
+                self.held_bytes -= oldest.bytes;
+                lost += oldest.objects;
+            }
         }
         lost
-    }
-
-    fn drop_oldest(&mut self) {
-        if let Some((_, bytes)) = self.waiting.pop_front() {
-            self.held_bytes -= bytes;
-        }
     }
 
     /// Gives the next object to the reader with most room; returns it with the place of the reader. `least_ahead` says how many objects a
     /// reader may have ahead whatever its pace, or `None`: it cannot be given any now.
     pub fn give(&mut self, now: Instant, least_ahead: impl Fn(usize) -> Option<u64>) -> Option<(usize, T)> {
-        self.waiting.front()?;
+        let bytes = self.waiting.front()?.bytes;
         let count = self.readers.len();
         let mut best: Option<(u64, usize)> = None;
         for place in (0..count).map(|turn| (self.turn + turn) % count) {
             let reader = &self.readers[place];
             let Some(least_ahead) = least_ahead(place).filter(|_| !reader.is_gone) else { continue };
-            let room = reader.room(least_ahead, self.most_given);
+            let is_within_limit =
+                reader.given.is_empty() || reader.given_bytes.saturating_add(bytes) <= self.limit_bytes;
+            let room = if is_within_limit { reader.room(least_ahead, self.most_given) } else { 0 };
             if room > best.map_or(0, |(most, _)| most) {
                 best = Some((room, place));
             }
         }
         let (_, place) = best?;
-        let (object, bytes) = self.waiting.pop_front()?;
+        let held = self.waiting.pop_front()?;
+        let it = held.it.clone();
         let reader = &mut self.readers[place];
         if reader.given.is_empty() {
             reader.since = Some(now);
         }
-        reader.given.push_back((object.clone(), bytes));
+        reader.given.push_back(held);
+        reader.given_bytes += bytes;
         self.turn = place + 1;
-        Some((place, object))
+        Some((place, it))
     }
 
-    /// A reader has settled all but `left` of what it was given.
-    pub fn settle(&mut self, place: usize, left: u64, now: Instant) {
+    /// A reader has settled all but `left` of what it was given. What one says that is far away comes in bursts: the shorter times are its own, the
+    /// longer ones those of the way.
+    pub fn settle(&mut self, place: usize, left: u64, is_far: bool, now: Instant) {
         let reader = &mut self.readers[place];
         let settled = (reader.given.len() as u64).saturating_sub(left);
         if settled == 0 {
             return;
         }
-        for (_, bytes) in reader.given.drain(..settled as usize) {
-            self.held_bytes -= bytes;
+        for held in reader.given.drain(..settled as usize) {
+            self.held_bytes -= held.bytes;
+            reader.given_bytes -= held.bytes;
         }
         if let Some(since) = reader.since {
             let each = now.saturating_duration_since(since) / settled.try_into().unwrap_or(u32::MAX);
-            reader.pace = Some(reader.pace.map_or(each, |before| (before * 3 + each) / 4));
+            reader.pace = Some(match reader.pace {
+                None => each,
+                Some(before) if !is_far => (before * 3 + each) / 4,
+                Some(before) if each < before => (before + each) / 2,
+                Some(before) => (before * 7 + each) / 8,
+            });
         }
         reader.since = (!reader.given.is_empty()).then_some(now);
     }
@@ -143,9 +159,10 @@ impl<T: Clone> Backlog<T> {
     /// A reader has left, having settled all but `left` of what it was given: that waits again, before all other. Returns how many objects
     /// nobody will take, since no reader is left.
     pub fn reader_gone(&mut self, place: usize, left: u64, now: Instant) -> u64 {
-        self.settle(place, left, now);
+        self.settle(place, left, false, now);
         let reader = &mut self.readers[place];
         reader.is_gone = true;
+        reader.given_bytes = 0;
         for given in std::mem::take(&mut reader.given).into_iter().rev() {
             self.waiting.push_front(given);
         }
@@ -153,7 +170,7 @@ impl<T: Clone> Backlog<T> {
             return 0;
         }
         self.held_bytes = 0;
-        std::mem::take(&mut self.waiting).len() as u64
+        std::mem::take(&mut self.waiting).iter().map(|held| held.objects).sum()
     }
 
     /// Whether all readers have left.
@@ -201,10 +218,10 @@ mod tests {
         let (mut backlog, now) = (queue(3), Instant::now());
         for object in 0..5 {
             assert_eq!(backlog.room(10), Room::Free);
-            backlog.add(object, 10);
+            backlog.add(object, 10, 1);
         }
         assert_eq!(given(&mut backlog, now), [(0, 0), (1, 1), (2, 2)]);
-        backlog.settle(1, 0, now + Duration::from_secs(1));
+        backlog.settle(1, 0, false, now + Duration::from_secs(1));
         assert_eq!(given(&mut backlog, now), [(1, 3)]);
         assert!(backlog.is_waiting() && !backlog.is_settled());
     }
@@ -212,10 +229,10 @@ mod tests {
     #[test]
     fn a_fast_reader_is_given_up_to_eight_ahead_and_a_slow_one_none() {
         let (mut backlog, now) = (queue(2), Instant::now());
-        (0..40).for_each(|object| _ = backlog.add(object, 1));
+        (0..40).for_each(|object| _ = backlog.add(object, 1, 1));
         given(&mut backlog, now);
-        backlog.settle(0, 0, now + Duration::from_micros(10));
-        backlog.settle(1, 0, now + Duration::from_secs(1));
+        backlog.settle(0, 0, false, now + Duration::from_micros(10));
+        backlog.settle(1, 0, false, now + Duration::from_secs(1));
         let places: Vec<usize> = given(&mut backlog, now).iter().map(|(place, _)| *place).collect();
         let count = |place| places.iter().filter(|each| **each == place).count();
         assert_eq!((count(0), count(1)), (8, 1));
@@ -224,7 +241,7 @@ mod tests {
     #[test]
     fn a_reader_that_is_not_ready_is_given_nothing() {
         let mut backlog = queue(2);
-        (0..2).for_each(|object| _ = backlog.add(object, 1));
+        (0..2).for_each(|object| _ = backlog.add(object, 1, 1));
         let second_only = |place| (place == 1).then_some(0);
         assert_eq!(backlog.give(Instant::now(), second_only), Some((1, 0)));
         assert_eq!(backlog.give(Instant::now(), second_only), None);
@@ -233,7 +250,7 @@ mod tests {
     #[test]
     fn a_reader_that_is_far_away_has_one_ahead_however_slow_it_is() {
         let mut backlog = queue(2);
-        (0..5).for_each(|object| _ = backlog.add(object, 1));
+        (0..5).for_each(|object| _ = backlog.add(object, 1, 1));
         let far = |place| Some(place as u64);
         let places: Vec<usize> =
             std::iter::from_fn(|| backlog.give(Instant::now(), far)).map(|(place, _)| place).collect();
@@ -241,14 +258,47 @@ mod tests {
     }
 
     #[test]
+    fn no_reader_is_given_more_bytes_than_the_limit_however_fast_it_is() {
+        let mut backlog = Backlog::new(100, true, 64);
+        backlog.add_reader();
+        let now = Instant::now();
+        backlog.add(0, 1, 1);
+        given(&mut backlog, now);
+        backlog.settle(0, 0, false, now);
+        (1..9).for_each(|object| _ = backlog.add(object, 40, 1));
+        assert_eq!(given(&mut backlog, now), [(0, 7), (0, 8)]);
+    }
+
+    #[test]
+    fn a_way_that_takes_time_does_not_make_a_reader_slow() {
+        let (mut backlog, mut now) = (queue(1), Instant::now());
+        let far = |_| Some(1);
+        let mut outstanding = 0;
+        for _ in 0..40 {
+            (0..20).for_each(|object| _ = backlog.add(object, 1, 1));
+            while backlog.give(now, far).is_some() {
+                outstanding += 1;
+            }
+            now += Duration::from_millis(30);
+            while outstanding > 0 {
+                outstanding -= 1;
+                now += Duration::from_micros(10);
+                backlog.settle(0, outstanding, true, now);
+            }
+        }
+        (0..20).for_each(|object| _ = backlog.add(object, 1, 1));
+        assert_eq!(std::iter::from_fn(|| backlog.give(now, far)).count(), 8);
+    }
+
+    #[test]
     fn what_was_given_counts_as_held_until_it_is_settled() {
         let (mut backlog, now) = (queue(1), Instant::now());
-        backlog.add(0, 900);
+        backlog.add(0, 900, 1);
         given(&mut backlog, now);
         assert_eq!((backlog.room(100), backlog.room(101)), (Room::Free, Room::Full));
-        backlog.settle(0, 0, now);
+        backlog.settle(0, 0, false, now);
         assert_eq!(backlog.room(5000), Room::Free, "one always may be held");
-        backlog.add(1, 5000);
+        backlog.add(1, 5000, 1);
         assert_eq!(backlog.room(1), Room::Full);
         backlog.grow();
         assert_eq!(backlog.room(1), Room::Full);
@@ -259,15 +309,15 @@ mod tests {
     #[test]
     fn what_a_reader_that_leaves_has_not_settled_is_given_to_others_first_and_in_order() {
         let (mut backlog, now) = (queue(2), Instant::now());
-        (0..2).for_each(|object| _ = backlog.add(object, 1));
+        (0..2).for_each(|object| _ = backlog.add(object, 1, 1));
         given(&mut backlog, now);
-        backlog.settle(0, 0, now);
-        (2..12).for_each(|object| _ = backlog.add(object, 1));
+        backlog.settle(0, 0, false, now);
+        (2..12).for_each(|object| _ = backlog.add(object, 1, 1));
         let ahead: Vec<u32> =
             given(&mut backlog, now).into_iter().filter(|(at, _)| *at == 0).map(|(_, it)| it).collect();
         assert_eq!(ahead, [2, 3, 4, 5, 6, 7, 8, 9]);
         assert_eq!(backlog.reader_gone(0, 6, now), 0);
-        backlog.settle(1, 0, now);
+        backlog.settle(1, 0, false, now);
         let again: Vec<u32> = given(&mut backlog, now).into_iter().map(|(_, object)| object).collect();
         assert_eq!(again, [4, 5, 6, 7, 8, 9, 10, 11]);
     }
@@ -275,7 +325,7 @@ mod tests {
     #[test]
     fn what_nobody_is_left_for_is_counted() {
         let (mut backlog, now) = (queue(2), Instant::now());
-        (0..7).for_each(|object| _ = backlog.add(object, 1));
+        (0..7).for_each(|object| _ = backlog.add(object, 1, 1));
         given(&mut backlog, now);
         assert_eq!(backlog.reader_gone(0, 1, now), 0);
         assert_eq!(backlog.reader_gone(1, 0, now), 6);
@@ -287,9 +337,9 @@ mod tests {
     fn where_some_may_be_lost_the_oldest_make_room_and_the_newest_stays() {
         let mut backlog = Backlog::new(30, true, 64);
         backlog.add_reader();
-        let lost: u64 = (0..10).map(|object| backlog.add(object, 10)).sum();
+        let lost: u64 = (0..10).map(|object| backlog.add(object, 10, 1)).sum();
         assert_eq!((lost, backlog.room(1000)), (7, Room::Free));
-        assert_eq!(backlog.add(10, 1000), 3);
+        assert_eq!(backlog.add(10, 1000, 1), 3);
         assert_eq!(given(&mut backlog, Instant::now()), [(0, 10)]);
     }
 
@@ -310,12 +360,12 @@ mod tests {
                 let place = chance(readers as u64) as usize;
                 match chance(8) {
                     0..=2 if backlog.room(100) == Room::Free => {
-                        backlog.add(added, 100);
+                        backlog.add(added, 100, 1);
                         added += 1;
                     }
                     3..=6 if !gone[place] && !at[place].is_empty() => {
                         settled.extend(at[place].pop_front());
-                        backlog.settle(place, at[place].len() as u64, now);
+                        backlog.settle(place, at[place].len() as u64, false, now);
                     }
                     7 if chance(10) == 0 && !gone[place] && gone.iter().filter(|gone| !**gone).count() > 1 => {
                         gone[place] = true;
@@ -332,7 +382,7 @@ mod tests {
             while !backlog.is_settled() {
                 for (place, at) in at.iter_mut().enumerate() {
                     settled.extend(at.drain(..));
-                    backlog.settle(place, 0, now);
+                    backlog.settle(place, 0, false, now);
                 }
                 while let Some((place, object)) = backlog.give(now, |_| Some(0)) {
                     at[place].push_back(object);

@@ -92,7 +92,7 @@ impl Instance {
             runtime.after_wakeup(connection);
             while runtime.read(connection) == Read::Something {}
         }
-        let (all, served): (Vec<usize>, Vec<usize>) = {
+        let (all, mut backlogs): (Vec<usize>, Vec<usize>) = {
             let mut state = runtime.state();
             for end in 0..state.conduits.receiving.len() {
                 if state.conduits.receiving[end].is_settled_by_program() {
@@ -129,10 +129,20 @@ impl Instance {
                     state.routing().end(end);
                 }
             }
-            ((0..state.conduits.sending.len()).collect(), state.backlogs.all_ends().collect())
+            ((0..state.conduits.sending.len()).collect(), (0..state.backlogs.count()).collect())
         };
-        wait(runtime, &WaitFor::settled(&served), None, |state| Ok(state.backlogs.are_settled().then_some(())))?;
-        served.into_iter().for_each(|end| runtime.state().routing().end(end));
+        while !backlogs.is_empty() {
+            let served: Vec<usize> = runtime.state().backlogs.all_ends().collect();
+            let settled = wait(runtime, &WaitFor::settled(&served), None, |state| {
+                let place = backlogs.iter().position(|number| state.backlogs.is_settled(*number));
+                let Some(place) = place else { return Ok(None) };
+                for end in state.backlogs.ends(backlogs[place]).to_vec() {
+                    state.routing().end(end);
+                }
+                Ok(Some(place))
+            })?;
+            settled.into_iter().for_each(|place| _ = backlogs.swap_remove(place));
+        }
         let what = WaitFor { sending: all.into(), ..WaitFor::default() };
         wait(runtime, &what, None, |state| {
             let flushed = state.conduits.sending.iter().all(|end| end.is_flushed() || end.is_unused());

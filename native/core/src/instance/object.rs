@@ -79,22 +79,32 @@ pub(super) fn on_the_way(schema: &Schema, packed: Packed, payload: Data) -> std:
 /// It is none such.
 pub(super) fn taken_apart(message: Message) -> std::result::Result<SmallVec<[Message; 1]>, String> {
     let foreign = || "it sent what is no object".to_owned();
-    let (timestamp, next_timestamp) = (message.timestamp, message.next_timestamp);
     let Data::List(mut parts) = message.data else { return Err(foreign()) };
-    let of_object = |parts| Message { timestamp, next_timestamp, data: Data::List(parts) };
     if let [Data::Bytes(_), _] = parts[..] {
-        return Ok(SmallVec::from_buf([of_object(parts)]));
+        return Ok(SmallVec::from_buf([Message { data: Data::List(parts), ..message }]));
     }
     let (Some(Data::Int(group)), 1..) = (parts.pop(), parts.len()) else { return Err(foreign()) };
-    if parts.len() % 2 != 0 {
+    if parts.len() % 4 != 0 {
         return Err(foreign());
     }
-    let mut follow = (parts.len() / 2) as i64;
+    let mut follow = (parts.len() / 4) as i64;
     let mut parts = parts.into_iter();
     let mut objects = SmallVec::new();
-    while let (Some(packed), Some(payload)) = (parts.next(), parts.next()) {
+    while let (Some(packed), Some(payload), Some(stamp), Some(next)) =
+        (parts.next(), parts.next(), parts.next(), parts.next())
+    {
+        let next_timestamp = match next {
+            Data::Nothing => None,
+            Data::Float(time) if time.is_finite() => Some(time),
+            _ => return Err(foreign()),
+        };
+        let timestamp = match stamp {
+            Data::Float(time) if time.is_finite() => time,
+            _ => return Err(foreign()),
+        };
         follow -= 1;
-        objects.push(of_object(vec![packed, payload, Data::Int(group), Data::Int(follow)]));
+        let data = Data::List(vec![packed, payload, Data::Int(group), Data::Int(follow)]);
+        objects.push(Message { timestamp, next_timestamp, data });
     }
     Ok(objects)
 }
@@ -161,9 +171,16 @@ mod tests {
     fn an_object_alone_stays_as_it_is_and_a_group_is_taken_apart() {
         let alone = message(vec![bytes(), Data::Int(1)]);
         assert_eq!(taken_apart(alone.clone()).unwrap().to_vec(), [alone]);
-        let group = message(vec![bytes(), Data::Int(1), bytes(), Data::Int(2), Data::Int(7)]);
+        let (first, second) = ([Data::Float(0.5), Data::Float(1.5)], [Data::Float(2.5), Data::Nothing]);
+        let mut parts = vec![bytes(), Data::Int(1)];
+        parts.extend(first);
+        parts.extend([bytes(), Data::Int(2)]);
+        parts.extend(second);
+        parts.push(Data::Int(7));
         let single = |payload, follow| message(vec![bytes(), Data::Int(payload), Data::Int(7), Data::Int(follow)]);
-        assert_eq!(taken_apart(group).unwrap().to_vec(), [single(1, 1), single(2, 0)]);
+        let stamped = |timestamp, next_timestamp, message| Message { timestamp, next_timestamp, ..message };
+        let expected = [stamped(0.5, Some(1.5), single(1, 1)), stamped(2.5, None, single(2, 0))];
+        assert_eq!(taken_apart(message(parts)).unwrap().to_vec(), expected);
     }
 
     #[test]
@@ -176,6 +193,9 @@ mod tests {
             vec![bytes(), Data::Nothing, bytes()],
             vec![bytes(), Data::Nothing, Data::Int(0), Data::Int(0)],
             vec![bytes(), Data::Nothing, bytes(), Data::Nothing],
+            vec![bytes(), Data::Nothing, Data::Nothing, Data::Nothing, Data::Int(0)],
+            vec![bytes(), Data::Nothing, Data::Float(f64::NAN), Data::Nothing, Data::Int(0)],
+            vec![bytes(), Data::Nothing, Data::Float(0.0), Data::Bool(true), Data::Int(0)],
         ];
         for parts in wrong {
             assert!(taken_apart(message(parts.clone())).is_err(), "{parts:?}");
@@ -183,14 +203,19 @@ mod tests {
         assert!(taken_apart(Message::default()).is_err());
         let schema = Arc::new(Schema::parse("").unwrap());
         let packed = Packed { seq: 0, node: "n".into(), own: Vec::new() }.write(&schema).unwrap();
-        let group = |number| message(vec![Data::Bytes(packed.clone().into()), Data::Nothing, Data::Int(number)]);
+        let stamps = || [Data::Float(0.0), Data::Nothing];
+        let group = |number| {
+            let [stamp, next] = stamps();
+            message(vec![Data::Bytes(packed.clone().into()), Data::Nothing, stamp, next, Data::Int(number)])
+        };
         let opened = |number| {
             let object = taken_apart(group(number)).unwrap().pop().unwrap();
             Object::of_message(&schema, object, System::default())
         };
         assert!(opened(0).is_ok());
         assert_eq!(opened(-1).unwrap_err(), "it sent -1 as the number of a group");
-        let no_bytes = message(vec![Data::Nothing, Data::Nothing, Data::Int(0)]);
+        let [stamp, next] = stamps();
+        let no_bytes = message(vec![Data::Nothing, Data::Nothing, stamp, next, Data::Int(0)]);
         let object = taken_apart(no_bytes).unwrap().pop().unwrap();
         assert!(Object::of_message(&schema, object, System::default()).is_err());
     }

@@ -191,6 +191,7 @@ impl Instance {
     pub(super) fn as_object(&self, port: &Port) -> Result<Option<Vec<Option<Value>>>> {
         match self.pools.written_by(port) {
             None => Ok(None),
+            Some(written) if lock(&written.group).is_some() => Ok(Some(vec![None; written.schema.attributes().len()])),
             Some(written) => match written.schema.complete([]) {
                 Ok(own) => Ok(Some(own)),
                 Err(problem) => Err(self.refused(port, &problem)),
@@ -222,7 +223,7 @@ impl Instance {
         let data = on_the_way(&written.schema, packed, message.data);
         let data = data.map_err(|problem| self.refused(port, &problem))?;
         let ways: SmallVec<[Way; 4]> = readers.iter().map(|reader| written.readers[*reader].way).collect();
-        self.deliver(port, &ways, Message { data, ..message })
+        self.deliver(port, &ways, Message { data, ..message }, 1)
     }
 
     /// Which readers choose an object, by their places, and what travels with it; `None`: nobody does.
@@ -266,9 +267,13 @@ impl Instance {
         let packed = packed.write(&written.schema).map_err(|problem| self.refused(port, &problem))?;
         let ways: SmallVec<[Way; 4]> = readers.iter().map(|reader| written.readers[*reader].way).collect();
         let message = self.for_all(&self.ends_by(&ways), message, false)?;
-        let Message { timestamp, data, .. } = self.owned(&message)?;
+        let Message { timestamp, next_timestamp, data } = self.owned(&message)?;
         let chosen_by = readers.len() as u64;
-        group.members.push(Member { parts: [Data::Bytes(packed.into()), data], timestamp, readers });
+        group.members.push(Member {
+            parts: [Data::Bytes(packed.into()), data],
+            stamps: (timestamp, next_timestamp),
+            readers,
+        });
         Ok(chosen_by)
     }
 
@@ -276,11 +281,14 @@ impl Instance {
     /// each object.
     fn offer_group(&self, port: &Port, written: &Written, group: &Group) -> Result<u64> {
         let message = |members: &[&Member]| {
-            let mut parts = Vec::with_capacity(2 * members.len() + 1);
-            members.iter().for_each(|member| parts.extend(member.parts.iter().cloned()));
+            let mut parts = Vec::with_capacity(4 * members.len() + 1);
+            for Member { parts: of_member, stamps, .. } in members {
+                parts.extend(of_member.iter().cloned());
+                parts.extend([Data::Float(stamps.0), stamps.1.map_or(Data::Nothing, Data::Float)]);
+            }
             parts.push(Data::Int(group.number as i64));
-            let timestamp = members.first().map_or(0.0, |member| member.timestamp);
-            Message { timestamp, next_timestamp: None, data: Data::List(parts) }
+            let (timestamp, next_timestamp) = members.first().map_or((0.0, None), |member| member.stamps);
+            Message { timestamp, next_timestamp, data: Data::List(parts) }
         };
         let mut reached = 0;
         // Readers that choose the same objects share a message.
@@ -292,8 +300,9 @@ impl Instance {
                 continue;
             }
             if reader.is_queue {
-                let single =
-                    chosen.iter().map(|member| self.deliver(port, &[reader.way], message(&[&group.members[*member]])));
+                let single = chosen
+                    .iter()
+                    .map(|member| self.deliver(port, &[reader.way], message(&[&group.members[*member]]), 1));
                 reached += single.sum::<Result<u64>>()?.min(1);
                 continue;
             }
@@ -304,7 +313,7 @@ impl Instance {
         }
         for (chosen, ways) in together {
             let members: Vec<&Member> = chosen.iter().map(|member| &group.members[*member]).collect();
-            reached += self.deliver(port, &ways, message(&members))?;
+            reached += self.deliver(port, &ways, message(&members), members.len() as u64)?;
         }
         Ok(reached)
     }
@@ -321,7 +330,7 @@ impl Instance {
     }
 
     /// Sends what readers choose by these ways; returns how many have not left.
-    fn deliver(&self, port: &Port, ways: &[Way], mut message: Message) -> Result<u64> {
+    fn deliver(&self, port: &Port, ways: &[Way], mut message: Message, objects: u64) -> Result<u64> {
         if let [Way::Straight(end)] = *ways {
             return Ok(self.transmit_encoded(&port.name, end, &message, None)?.into());
         }
@@ -333,7 +342,7 @@ impl Instance {
         for way in ways {
             reached += u64::from(match *way {
                 Way::Straight(end) => self.transmit_encoded(&port.name, end, &message, Some(&mut once))?,
-                Way::Backlog(number) => self.put_in_backlog(number, &message, &mut once)?,
+                Way::Backlog(number) => self.put_in_backlog(number, &message, objects, &mut once)?,
             });
         }
         Ok(reached)
@@ -341,7 +350,13 @@ impl Instance {
 
     /// Puts an object, whose memory is the instance's, into a backlog, waiting for room; false: all its readers have left. `once` is what the
     /// message is made of for all readers, as soon as it was made for one.
-    fn put_in_backlog(&self, number: usize, message: &Message, once: &mut Option<EncodedMessage>) -> Result<bool> {
+    fn put_in_backlog(
+        &self,
+        number: usize,
+        message: &Message,
+        objects: u64,
+        once: &mut Option<EncodedMessage>,
+    ) -> Result<bool> {
         let Backend::Run { runtime } = &self.backend else { return Ok(false) }; // without a run there is one reader, which never leaves
         let object = match once {
             Some(object) => object,
@@ -350,7 +365,7 @@ impl Instance {
         let ends: SmallVec<[usize; 4]> = SmallVec::from_slice(runtime.state().backlogs.ends(number));
         let is_put = self.wait(&WaitFor::room_of_any(&ends), None, |state| {
             let (backlogs, mut routing) = state.backlogs_and_routing();
-            Ok(backlogs.put(number, object, &mut routing))
+            Ok(backlogs.put(number, object, objects, &mut routing))
         })?;
         // What readers have said in the meantime makes room; later it is the I/O thread that listens.
         let unheard: SmallVec<[_; 4]> = {
@@ -452,7 +467,9 @@ impl Instance {
             return Ok(Received::Message(message));
         }
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let found = self.wait(&read.awaited, until, |state| read.next(state))?;
+        // One that ends by itself is in no deadlock.
+        let awaited = if timeout.is_some() { read.awaited.clone().unreported() } else { read.awaited.clone() };
+        let found = self.wait(&awaited, until, |state| read.next(state))?;
         let Some(found) = found else { return Ok(Received::TimedOut) };
         let Some((number, message)) = found else { return Ok(Received::Ended) };
         self.account_outside_loop(&message)?;
@@ -468,8 +485,16 @@ impl Instance {
         Ok(first)
     }
 
-    /// Says which objects of groups the program has not taken, of which it has taken others.
+    /// Says which objects of groups the program has not taken, of which it has taken others, and which groups it has not ended.
     pub(super) fn tell_rest_of_groups(&self) {
+        for (number, written) in &self.pools.written {
+            if let Some(group) = lock(&written.group).take() {
+                let (port, members) = (&self.spec.ports[*number].name, group.members.len());
+                self.warn(&format!(
+                    "a group that was begun at {port} has not ended: its {members} objects were not put"
+                ));
+            }
+        }
         for (number, read) in &self.pools.read {
             let rest = lock(&read.rest).len();
             if rest > 0 {

@@ -57,7 +57,8 @@ pub(super) struct Group {
 pub(super) struct Member {
     /// Its packed attributes, and its payload, whose memory is the instance's.
     pub(super) parts: [Data; 2],
-    pub(super) timestamp: f64,
+    /// Its time stamp, and the next one.
+    pub(super) stamps: (f64, Option<f64>),
     /// The readers that choose it, by their places.
     pub(super) readers: SmallVec<[usize; 4]>,
 }

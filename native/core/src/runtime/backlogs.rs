@@ -73,18 +73,26 @@ impl Backlogs {
         self.places.contains_key(&end)
     }
 
-    /// Puts an object into a backlog, and gives it out if a reader has room; `None`: the backlog is full. False: nobody is left to take it.
-    pub fn put(&mut self, number: usize, object: &EncodedMessage, routing: &mut Routing<'_>) -> Option<bool> {
+    /// Puts an object, or so many of a group, into a backlog, and gives it out if a reader has room; `None`: the backlog is full. False:
+    /// nobody is left to take it.
+    pub fn put(
+        &mut self,
+        number: usize,
+        object: &EncodedMessage,
+        objects: u64,
+        routing: &mut Routing<'_>,
+    ) -> Option<bool> {
         let bytes = object.frame_len();
         let first = self.list[number].ends[0];
         match self.list[number].backlog.room(bytes) {
             Room::Full => None,
             Room::Gone => {
-                routing.conduits.sending[first].dropped += 1;
+                routing.conduits.sending[first].dropped += objects;
                 Some(false)
             }
             Room::Free => {
-                routing.conduits.sending[first].dropped += self.list[number].backlog.add(object.clone(), bytes);
+                routing.conduits.sending[first].dropped +=
+                    self.list[number].backlog.add(object.clone(), bytes, objects);
                 self.give_out(number, routing);
                 Some(true)
             }
@@ -94,8 +102,10 @@ impl Backlogs {
     /// A reader has said what it has settled.
     pub fn on_receipt(&mut self, end: usize, routing: &mut Routing<'_>) {
         let Some((number, place)) = self.places.get(&end).copied() else { return };
-        self.list[number].backlog.settle(place, routing.conduits.sending[end].untaken(), Instant::now());
+        let is_far = is_far(routing, end);
+        self.list[number].backlog.settle(place, routing.conduits.sending[end].untaken(), is_far, Instant::now());
         self.give_out(number, routing);
+        self.have_read(number, routing);
     }
 
     /// A reader has left.
@@ -104,6 +114,7 @@ impl Backlogs {
         let left = routing.conduits.sending[end].untaken();
         routing.conduits.sending[end].dropped += self.list[number].backlog.reader_gone(place, left, Instant::now());
         self.give_out(number, routing);
+        self.have_read(number, routing);
     }
 
     /// A connection to a reader stands.
@@ -119,8 +130,8 @@ impl Backlogs {
         let now = Instant::now();
         let least_ahead = |routing: &Routing<'_>, place: usize| {
             let sending = &routing.conduits.sending[ends[place]];
-            let connection = routing.connections.links[sending.link].connection.as_ref()?;
-            (!sending.is_held()).then_some(if connection.can_break { FAR_AHEAD } else { 0 })
+            let is_ready = !sending.is_held() && routing.connections.links[sending.link].connection.is_some();
+            is_ready.then_some(if is_far(routing, ends[place]) { FAR_AHEAD } else { 0 })
         };
         while let Some((place, object)) = backlog.give(now, |place| least_ahead(routing, place)) {
             let end = ends[place];
@@ -160,6 +171,12 @@ impl Backlogs {
         }
     }
 
+    /// Conduits may go by other connections now.
+    pub fn on_change(&mut self, routing: &mut Routing<'_>) {
+        (0..self.list.len()).for_each(|number| self.give_out(number, routing));
+        self.have_read_again(routing);
+    }
+
     /// A caller may have taken the wake-up of a connection that the I/O thread reads.
     pub fn have_read_again(&mut self, routing: &mut Routing<'_>) {
         for number in 0..self.list.len() {
@@ -181,13 +198,24 @@ impl Backlogs {
         }
     }
 
-    /// Whether every object was settled.
-    pub fn are_settled(&self) -> bool {
-        self.list.iter().all(|served| served.backlog.is_settled())
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether every object of this one was settled.
+    pub fn is_settled(&self, number: usize) -> bool {
+        self.list[number].backlog.is_settled()
     }
 
     /// The sending ends whose readers have objects to settle.
     pub fn unsettled(&self) -> impl Iterator<Item = usize> + '_ {
         self.list.iter().flat_map(|served| served.backlog.unsettled().map(|place| served.ends[place]))
     }
+}
+
+/// Whether the reader at this sending end is on another host, as far as the way to it tells.
+fn is_far(routing: &Routing<'_>, end: usize) -> bool {
+    let link = &routing.connections.links[routing.conduits.sending[end].link];
+    link.connection.as_ref().is_some_and(|connection| connection.can_break)
 }

@@ -110,7 +110,8 @@ impl WaitFor {
             let unsettled = state.backlogs.unsettled().map(|end| state.conduits.sending[end].spec.id);
             return unsettled.map(|conduit| Wait { conduit, kind: WaitKind::Settled }).collect();
         }
-        let sending = self.sending.iter().map(|end| (state.conduits.sending[*end].spec.id, WaitKind::Send));
+        let sending = self.sending.iter().map(|end| &state.conduits.sending[*end]).filter(|end| !end.is_gone());
+        let sending = sending.map(|end| (end.spec.id, WaitKind::Send));
         let receiving = self.receiving.iter().map(|end| (state.conduits.receiving[*end].spec.id, WaitKind::Receive));
         let holders = self.open.first().map(|_| (0, WaitKind::Holders));
         sending.chain(receiving).chain(holders).map(|(conduit, kind)| Wait { conduit, kind }).collect()
@@ -351,7 +352,8 @@ impl<T, F: FnMut(&mut State) -> Result<Option<T>>> Waiting<'_, T, F> {
         let Waiting { runtime, what, until, .. } = *self;
         let flag = runtime.state().waiters.enrol().map_err(|error| Error::io("make an eventfd", &error))?;
         let enrolment = Enrolment { runtime, flag };
-        let mut report = Report { runtime, at: began + REPORT_AFTER, epoch: None, taken: 0, is_held_back: false };
+        let mut report =
+            Report { runtime, at: began + REPORT_AFTER, epoch: None, passed: Passed::default(), is_held_back: false };
         let interrupt = runtime.interrupt();
         loop {
             let mut state = runtime.state();
@@ -422,13 +424,32 @@ fn glance(runtime: &Runtime, connections: &[Arc<Connection>], seen: u64, times: 
     false
 }
 
+/// What may pass while a caller waits: messages taken off the conduits that it waits for, and objects that backlogs give out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Passed {
+    taken: u64,
+    given: u64,
+    unsettled: u64,
+}
+
+impl Passed {
+    fn of(state: &State, what: &WaitFor) -> Passed {
+        let served = || state.backlogs.all_ends().map(|end| &state.conduits.sending[end]);
+        Passed {
+            taken: what.receiving_ends(state).map(|end| state.conduits.receiving[end].taken).sum(),
+            given: served().map(|end| end.sent).sum(),
+            unsettled: served().map(|end| end.untaken()).sum(),
+        }
+    }
+}
+
 /// Tells the coordinator about a wait that lasts, and when it is over.
 struct Report<'a> {
     runtime: &'a Runtime,
     at: Instant,
     epoch: Option<u64>,
-    /// Messages taken off the conduits waited for, at the time of the report.
-    taken: u64,
+    /// What had passed at the time of the report.
+    passed: Passed,
     /// Nothing is reported, since other threads may go on.
     is_held_back: bool,
 }
@@ -442,14 +463,14 @@ impl Report<'_> {
         if self.runtime.callers.are_several() {
             return self.hold_back(state, what, now);
         }
-        let taken = what.receiving_ends(state).map(|end| state.conduits.receiving[end].taken).sum();
-        if let Some(epoch) = self.epoch.filter(|_| taken != self.taken) {
-            // Filters have swallowed what came: the counts that were reported are those of another wait.
+        let passed = Passed::of(state, what);
+        if let Some(epoch) = self.epoch.filter(|_| passed != self.passed) {
+            // Filters have swallowed what came, or backlogs have given objects out: what was reported was another wait.
             self.withdraw(state, epoch);
             self.epoch = None;
         }
         if self.epoch.is_none() && now >= self.at && what.is_reported {
-            self.taken = taken;
+            self.passed = passed;
             self.epoch = Some(self.report(state, what));
         } else if !what.is_reported {
             self.at = now + Duration::from_secs(3600); // nothing to report: do not wake for it

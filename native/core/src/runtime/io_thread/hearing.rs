@@ -125,9 +125,8 @@ impl IoThread {
                 if let Some(end) = state.conduits.sending_end(conduit) {
                     let here = self.runtime.here.clone();
                     dial.extend(state.routing().allow(end, change, &methods, &here));
-                    // Its receiver may answer on another connection from now on.
                     let (backlogs, mut routing) = state.backlogs_and_routing();
-                    backlogs.have_read_again(&mut routing);
+                    backlogs.on_change(&mut routing);
                 }
             }
             ToInstance::Changed { request, method, problem } => {
