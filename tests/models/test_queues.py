@@ -312,26 +312,3 @@ def test_a_queue_that_is_too_small_grows_also_when_objects_were_given_while_a_pu
     """
     model = too_small(tmp_path / "model", worker, 50_000, 900_000)
     assert "grew to" in run_document(model, folder=tmp_path / "run", limit_s=30).stderr
-
-
-def test_a_worker_that_makes_work_for_its_own_queue_may_wait_for_more_for_some_time(tmp_path: Path) -> None:
-    worker = """
-        import xmml
-        with xmml.Instance() as me:
-            while me.reuse():
-                me.put("out", 1, step=1)
-                try:
-                    for each in me.objects("fields", timeout=2):
-                        pass
-                except xmml.ReceiveTimeoutError:
-                    print("no more")
-    """
-    model = model_of(
-        tmp_path / "model",
-        {"Worker": worker},
-        '<instance id="worker" submodel="Worker" multiplicity="2"/>',
-        pool("worker", "worker", share="queue").replace('from="worker.fields"', 'from="worker.out"'),
-        {"Worker": '<in id="fields" datatype="field"/><out id="out" datatype="field"/>'},
-    )
-    run = run_document(model, folder=tmp_path / "run")
-    assert [run.lines(f"worker[{copy}]") for copy in (0, 1)] == [["no more"], ["no more"]]

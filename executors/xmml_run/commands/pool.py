@@ -146,5 +146,5 @@ def _verify(archive: Archive, options: Namespace) -> int:
     for problem in archive.verify():
         problems += 1
         print(shown(problem), file=sys.stderr)
-    print(f"{len(archive)} objects, {problems or 'none'} of which cannot be read as they were written")
+    print(f"{len(archive)} objects, {f'{problems} of them damaged' if problems else 'all as written'}")
     return ExitStatus.MODEL_ERROR if problems else ExitStatus.DONE

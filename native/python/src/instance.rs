@@ -5,6 +5,7 @@ pub mod objects;
 pub mod port;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -459,7 +460,8 @@ impl Instance {
     ///         another group was begun there; when it ends: as `put`.
     #[pyo3(signature = (port, /, **attributes))]
     pub fn group(slf: Py<Instance>, port: String, attributes: Option<&Bound<'_, PyDict>>) -> PyResult<Group> {
-        Ok(Group { instance: slf, port, common: pool::attributes_of(attributes)? })
+        let common = pool::attributes_of(attributes)?;
+        Ok(Group { instance: slf, port, common, is_open: AtomicBool::new(false) })
     }
 
     /// Wait for the next object on `port` that its selector chooses and return it; None when all writers have ended.

@@ -49,6 +49,9 @@ MOST_OBJECTS, MOST_BYTES, MOST_SECONDS = 4096, 64 << 20, 1.0
 
 INDEX = "index.sqlite"
 
+#: So many rows are read at a time.
+_ROWS = 1000
+
 #: The columns that say which object it is, and where its payload lies; no attribute has such a name.
 _NUMBER = "at.number"
 _PLACE = ("at.segment", "at.first", "at.bytes", "at.checksum")
@@ -83,6 +86,14 @@ class ArchiveError(Error):
     """An archive that cannot be read or written."""
 
 
+def _sync_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _segment(number: int) -> str:
     return f"segment-{number:06}"
 
@@ -114,6 +125,7 @@ class ArchiveWriter:
         self._file: Any = None
         self._segment = 0
         self._at = 0
+        self._is_new = False
         self._rows: list[tuple[Any, ...]] = []
         self._pending_bytes = 0
         self._since = 0.0
@@ -153,17 +165,23 @@ class ArchiveWriter:
                 change, kind = "", f"enum({','.join(members)})"
             else:
                 raise ArchiveError(f"{self.folder} holds objects whose {name} is {known}, and here it is {kind}")
-            self._index.execute("BEGIN IMMEDIATE")
-            if change:
-                self._index.execute(change)
-            write = (
-                "INSERT INTO attributes VALUES (:name, :type, :column)"
-                if known is None
-                else "UPDATE attributes SET type = :type WHERE name = :name"
-            )
-            self._index.execute(write, {"name": name, "type": kind, "column": column})
-            self._index.execute("COMMIT")
+            try:
+                self._declare(change, known is None, {"name": name, "type": kind, "column": column})
+            except sqlite3.Error as error:
+                raise ArchiveError(f"{self.folder} cannot be written: {error}") from None
             self._types[name], self._columns[name] = kind, column
+
+    def _declare(self, change: str, is_new: bool, attribute: Mapping[str, str]) -> None:
+        self._index.execute("BEGIN IMMEDIATE")
+        if change:
+            self._index.execute(change)
+        self._index.execute(
+            "INSERT INTO attributes VALUES (:name, :type, :column)"
+            if is_new
+            else "UPDATE attributes SET type = :type WHERE name = :name",
+            attribute,
+        )
+        self._index.execute("COMMIT")
 
     def append(self, data: Any, attributes: Mapping[str, Any], system: Mapping[str, Any]) -> None:
         """Write an object, which becomes visible with the next `commit`.
@@ -201,14 +219,10 @@ class ArchiveWriter:
             self._since = time.monotonic()
 
     def _room(self) -> Any:
-        """Return the segment, another one if it is long enough."""
-        if self._file is not None and self._at >= SEGMENT_BYTES:
-            self.commit()
-            self._file.close()
-            self._file = None
+        """Return the segment, which is made if there is none."""
         if self._file is None:
             self._segment += 1
-            self._at = 0
+            self._at, self._is_new = 0, True
             try:
                 path = os.path.join(self.folder, _segment(self._segment))
                 self._file = open(path, "xb", buffering=0)  # noqa: SIM115 (it stays open for the next objects)
@@ -235,15 +249,20 @@ class ArchiveWriter:
         rows, self._rows, self._pending_bytes = self._rows, [], 0
         try:
             os.fdatasync(self._file.fileno())
+            if self._is_new:
+                _sync_folder(self.folder)  # else the name of the segment could be lost with the power
+                self._is_new = False
             self._index.execute("BEGIN IMMEDIATE")
             for columns, values in rows:
                 named, marks = ", ".join(f'"{column}"' for column in columns), ", ".join("?" * len(values))
                 self._index.execute(f"INSERT INTO objects ({named}) VALUES ({marks})", values)
             self._index.execute("COMMIT")
         except (OSError, sqlite3.Error) as error:
-            raise ArchiveError(
-                f"{self.folder} cannot be written: {getattr(error, 'strerror', None) or error}"
-            ) from None
+            why = getattr(error, "strerror", None) or error
+            raise ArchiveError(f"{self.folder} cannot be written: {why}") from None
+        if self._at >= SEGMENT_BYTES:
+            self._file.close()
+            self._file = None
 
     def close(self) -> None:
         """Commit, and let others write."""
@@ -294,7 +313,7 @@ class Archive:
         return " ".join(f"{name}:{kind}" for name, kind in self._types.items())
 
     def __len__(self) -> int:
-        return int(self._query("SELECT count(*) FROM objects").fetchone()[0])
+        return int(self._query("SELECT count(*) FROM objects")[0][0])
 
     def __iter__(self) -> Iterator[ArchivedObject]:
         return self.select()
@@ -316,24 +335,38 @@ class Archive:
     def _chosen(self, schema: AttributeSchema, chosen: Selector | None) -> Iterator[ArchivedObject]:
         types = self._types
         names = [*types, *_SYSTEM]
-        columns = ", ".join(f'"{name}"' for name in (_NUMBER, *_PLACE, *self._columns.values(), *_SYSTEM))
-        for row in self._query(f'SELECT {columns} FROM objects ORDER BY "{_NUMBER}"'):
-            known = {
-                name: _loaded(types.get(name) or _OTHER_TYPES.get(name, ""), value)
-                for name, value in zip(names, row[5:], strict=True)
-                if value is not None
-            }
-            if chosen is not None:
-                own = {name: value for name, value in known.items() if name in types}
-                system = {name: value for name, value in known.items() if name not in types}
-                if not chosen.matches(schema.complete(own, system)):
-                    continue
+        for row in self._rows((_NUMBER, *_PLACE, *self._columns.values(), *_SYSTEM)):
+            try:
+                known = {
+                    name: _loaded(types.get(name) or _OTHER_TYPES.get(name, ""), value)
+                    for name, value in zip(names, row[5:], strict=True)
+                    if value is not None
+                }
+                if not all(isinstance(place, int) for place in row[:5]):
+                    raise TypeError("it is said to lie nowhere")
+                if chosen is not None:
+                    own = {name: value for name, value in known.items() if name in types}
+                    system = {name: value for name, value in known.items() if name not in types}
+                    if not chosen.matches(schema.complete(own, system)):
+                        continue
+            except (TypeError, ValueError) as error:
+                raise ArchiveError(f"{self.folder}: object {row[0]} cannot be read: {error}") from None
             yield ArchivedObject(self, row[0], row[1:5], known)
 
-    def _query(self, text: str) -> sqlite3.Cursor:
+    def _rows(self, columns: Iterable[str]) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows that are there now, without keeping the index from who writes while the caller is busy."""
+        named = ", ".join(f'"{column}"' for column in columns)
+        (first, last) = self._query(f'SELECT min("{_NUMBER}"), max("{_NUMBER}") FROM objects')[0]
+        block = f'SELECT {named} FROM objects WHERE "{_NUMBER}" BETWEEN ? AND ? ORDER BY "{_NUMBER}" LIMIT {_ROWS}'
+        while first is not None:
+            rows = self._query(block, (first, last))
+            yield from rows
+            first = rows[-1][0] + 1 if len(rows) == _ROWS and isinstance(rows[-1][0], int) else None
+
+    def _query(self, text: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
         try:
-            return self._index.execute(text)
-        except sqlite3.Error as error:
+            return self._index.execute(text, values).fetchall()
+        except (sqlite3.Error, OverflowError, ValueError) as error:
             raise ArchiveError(f"{self.folder} cannot be read: {error}") from None
 
     def payload(self, segment: int, first: int, length: int) -> memoryview:

@@ -246,7 +246,11 @@ def test_a_full_disk_is_told_and_what_was_committed_stays(tmp_path: Path) -> Non
 
 def test_long_archives_have_several_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SEGMENT_BYTES", 10_000)
-    path = written(tmp_path, [(bytes([number]) * 3000, {}) for number in range(20)])
+    path = str(tmp_path / "objects.archive")
+    with ArchiveWriter(path) as archive:
+        for number in range(20):
+            archive.append(bytes([number]) * 3000, {}, {})
+            archive.commit()
     assert len(list(Path(path).glob("segment-*"))) == 5
     with Archive(path) as archive:
         assert [each.data[0] for each in archive] == list(range(20))

@@ -467,9 +467,7 @@ impl Instance {
             return Ok(Received::Message(message));
         }
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        // One that ends by itself is in no deadlock.
-        let awaited = if timeout.is_some() { read.awaited.clone().unreported() } else { read.awaited.clone() };
-        let found = self.wait(&awaited, until, |state| read.next(state))?;
+        let found = self.wait(&read.awaited, until, |state| read.next(state))?;
         let Some(found) = found else { return Ok(Received::TimedOut) };
         let Some((number, message)) = found else { return Ok(Received::Ended) };
         self.account_outside_loop(&message)?;

@@ -1,8 +1,11 @@
 //! `_native.Objects` and `_native.Group`: the loop of a reader of a pool, and what a writer puts together.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use xmml_pool::value::Value;
+use xmml_wire::error::Error;
 
 use crate::object::Object;
 
@@ -39,6 +42,8 @@ pub struct Group {
     pub(super) instance: Py<Instance>,
     pub(super) port: String,
     pub(super) common: Vec<(String, Value)>,
+    /// It was begun and has not ended.
+    pub(super) is_open: AtomicBool,
 }
 
 #[pymethods]
@@ -47,6 +52,7 @@ impl Group {
         let group = slf.get();
         let common: Vec<_> = group.common.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
         group.instance.get().waiting(slf.py(), |core| core.begin_group(&group.port, &common))?;
+        group.is_open.store(true, Ordering::Relaxed);
         Ok(slf)
     }
 
@@ -61,7 +67,12 @@ impl Group {
         data: Option<&Bound<'_, PyAny>>,
         attributes: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<u64> {
-        self.instance.get().put(py, &self.port, data, attributes)
+        let instance = self.instance.get();
+        if !self.is_open.load(Ordering::Relaxed) {
+            let problem = format!("{}.{}: this group has not begun, or has ended", instance.core.name(), self.port);
+            return Err(instance.raise(py, Error::Usage { problem }));
+        }
+        instance.put(py, &self.port, data, attributes)
     }
 
     fn __exit__(
@@ -71,6 +82,7 @@ impl Group {
         _value: &Bound<'_, PyAny>,
         _traceback: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
+        self.is_open.store(false, Ordering::Relaxed);
         let is_whole = exception.is_none();
         self.instance.get().waiting(py, |core| match is_whole {
             true => core.end_group(&self.port).map(drop),
