@@ -2,77 +2,17 @@
 
 mod support;
 
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use support::proxy::{join_plainly, Fate, Proxy, Random};
-use support::{await_that, Model, Run, LIMIT};
+use support::farms::{all_of, coupled, farm, has_nothing, put, take, workers};
+use support::{await_that, Run, LIMIT};
 use xmml_core::coordinator::{Event, WaitKind};
 use xmml_core::instance::{Instance, Taken};
 use xmml_core::spec::PoolSpec;
 use xmml_wire::data::Data;
 
 const METHODS: [&str; 5] = ["inproc", "shm", "unix", "tcp", "protected tcp"];
-
-/// The writers put; `worker[0]` and following share what they put, within a limit of 1 MiB.
-fn farm(method: &str, writers: &[&str], workers: usize) -> Model {
-    let queue = PoolSpec { is_queue: true, ..PoolSpec::default() };
-    coupled(method, writers, workers, &queue, 1 << 20)
-}
-
-fn coupled(method: &str, writers: &[&str], readers: usize, pool: &PoolSpec, limit: u64) -> Model {
-    let mut model = Model::by(method);
-    for writer in writers {
-        model = model.submodel(writer, "out:Oi", 1);
-    }
-    for worker in (0..readers).map(|index| format!("worker[{index}]")) {
-        model = model.submodel(&worker, "in:S", 1);
-        for writer in writers {
-            model = model.couple_with(&format!("{writer}.out"), &format!("{worker}.in"), |conduit| {
-                conduit.pool = Some(Box::new(pool.clone()));
-                (conduit.capacity, conduit.byte_budget) = (64, limit);
-                (conduit.sender_copy, conduit.receiver_copy) = (None, None);
-            });
-        }
-    }
-    model
-}
-
-fn workers(run: &Run, count: usize) -> Vec<Instance> {
-    (0..count).map(|index| run.join(&format!("worker[{index}]"))).collect()
-}
-
-fn put(me: &Instance, value: i64) -> u64 {
-    me.put("out", Data::Int(value), &[]).unwrap()
-}
-
-/// The next number; `None`: the end.
-fn take(me: &Instance) -> Option<i64> {
-    match me.take("in", Some(LIMIT)).unwrap() {
-        Taken::Object(object) => match object.data {
-            Data::Int(number) => Some(number),
-            other => panic!("no number: {other:?}"),
-        },
-        Taken::Ended => None,
-        other => panic!("neither an object nor the end: {other:?}"),
-    }
-}
-
-fn has_nothing(me: &Instance) -> bool {
-    matches!(me.take("in", Some(Duration::from_millis(20))).unwrap(), Taken::TimedOut)
-}
-
-/// Everything that these take until the end.
-fn all_of(workers: &[Instance]) -> Vec<i64> {
-    let mut found: Vec<i64> = std::thread::scope(|scope| {
-        let taking: Vec<_> =
-            workers.iter().map(|me| scope.spawn(|| std::iter::from_fn(|| take(me)).collect::<Vec<_>>())).collect();
-        taking.into_iter().flat_map(|taking| taking.join().unwrap()).collect()
-    });
-    found.sort_unstable();
-    found
-}
 
 #[test]
 fn each_object_of_a_queue_goes_to_one_reader() {
@@ -226,33 +166,6 @@ fn without_readers_objects_are_counted_and_nobody_waits() {
 }
 
 #[test]
-fn objects_of_a_queue_survive_connections_that_break() {
-    let mut random = Random(9);
-    let proxy = Proxy::new(move |_, strikes| match strikes < 20 {
-        true => Fate { cut_after: Some(2_000 + random.below(20_000)), ..Fate::default() },
-        false => Fate::default(),
-    });
-    let run = Run::of(farm("tcp", &["a"], 2));
-    std::thread::scope(|scope| {
-        let first = proxy.join_behind(&run, "worker[0]");
-        let second = join_plainly(&run, "worker[1]");
-        let putting = scope.spawn(|| {
-            let me = join_plainly(&run, "a");
-            let mut number = 0;
-            while proxy.strikes.load(Ordering::Relaxed) < 20 || number < 1000 {
-                put(&me, number);
-                number += 1;
-                assert!(number < 2_000_000, "the proxy does not strike");
-            }
-            me.leave().unwrap();
-            number
-        });
-        let found = all_of(&[first, second]);
-        assert_eq!(found, (0..putting.join().unwrap()).collect::<Vec<_>>(), "MESSAGES WRONG");
-    });
-}
-
-#[test]
 fn a_reader_that_may_lose_some_holds_up_nobody_and_gets_the_newest() {
     for method in METHODS {
         let lossy = PoolSpec { may_lose: true, ..PoolSpec::default() };
@@ -342,29 +255,4 @@ fn a_fast_reader_that_may_lose_some_and_pauses_is_given_no_more_than_its_limit()
             assert!(count < 8, "{method}: {count} objects of 600 kB waited for it, and its limit is 1 MiB");
         });
     }
-}
-
-#[test]
-fn objects_that_wait_are_given_when_their_reader_is_reached_by_another_method() {
-    let proxy = Proxy::new(|_, _| Fate { silent_after: Some(0), ..Fate::default() });
-    let queue = PoolSpec { is_queue: true, ..PoolSpec::default() };
-    let model = Model::new()
-        .submodel("a", "out:Oi msg:Oi", 1)
-        .submodel("worker[0]", "in:S more:S", 1)
-        .couple_with("a.msg", "worker[0].more", |conduit| conduit.methods = vec!["unix".into()])
-        .couple_with("a.out", "worker[0].in", |conduit| {
-            conduit.pool = Some(Box::new(queue.clone()));
-            (conduit.capacity, conduit.byte_budget) = (64, 1 << 20);
-            conduit.methods = vec!["tcp".into()];
-        });
-    let run = Run::of(model);
-    let worker = proxy.join_behind(&run, "worker[0]");
-    let a = join_plainly(&run, "a");
-    assert!(worker.reuse().unwrap() && a.reuse().unwrap());
-    put(&a, 1);
-    support::send(&a, "msg", 7);
-    assert_eq!(support::receive(&worker, "more"), Some(7));
-    a.set_methods("out", &["unix".to_owned()]).unwrap();
-    let next = worker.take("in", Some(Duration::from_secs(5))).unwrap();
-    assert!(matches!(next, Taken::Object(_)), "{next:?}");
 }

@@ -5,6 +5,7 @@
 pub mod by_hand;
 #[path = "../../../wire/tests/support/descriptors.rs"]
 pub mod descriptors;
+pub mod farms;
 #[path = "../../../wire/tests/support/not_run.rs"]
 pub mod not_run;
 pub mod proxy;
