@@ -16,6 +16,7 @@ import argparse
 import datetime
 import sys
 import tempfile
+import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -56,7 +57,9 @@ def main() -> int:
                         samples.append(measured(number, name, case, peer, seconds))
                     except processes.RunFailed as failure:
                         print(f"  {name}, {case.name}, {peer.name}: {failure}", flush=True)
-                        why = f"failed in round {number + 1}: {str(failure).splitlines()[-1]}"
+                        # A run that fails says what became of each instance: of ten thousand, the first words must do.
+                        last = textwrap.shorten(str(failure).splitlines()[-1], 300, placeholder=" ...")
+                        why = f"failed in round {number + 1}: {last}"
                         absences.append(Absence(peer.label, f"{name}, {case.name}", why))
                         continue
                     told = figures.number(samples[-1].figure)
