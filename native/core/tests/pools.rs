@@ -275,6 +275,23 @@ fn the_objects_of_a_group_are_there_all_at_once_when_it_ends() {
 }
 
 #[test]
+fn threads_that_wait_at_a_port_share_a_group_that_comes() {
+    for method in METHODS {
+        let (_run, writers, [all, ..]) = joined(method);
+        std::thread::scope(|scope| {
+            let taking: Vec<_> = (0..4).map(|_| scope.spawn(|| number_in(&take(&all).unwrap()))).collect();
+            writers[0].begin_group("out", &step(1)).unwrap();
+            (0..4).for_each(|number| _ = put(&writers[0], number, &[]));
+            std::thread::sleep(Duration::from_millis(20)); // for most to wait; it holds also if they come later
+            writers[0].end_group("out").unwrap();
+            let mut found: Vec<i64> = taking.into_iter().map(|taking| taking.join().unwrap()).collect();
+            found.sort_unstable();
+            assert_eq!(found, [0, 1, 2, 3], "{method}");
+        });
+    }
+}
+
+#[test]
 fn a_group_that_is_abandoned_was_never_there() {
     let (_run, writers, [all, ..]) = joined("shm");
     writers[0].begin_group_described("out", "step=1").unwrap();

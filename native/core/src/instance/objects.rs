@@ -463,24 +463,15 @@ impl Instance {
         if let Some(end) = read.unsettled.swap(0, Ordering::Relaxed).checked_sub(1) {
             self.with_state(|state| state.settle(end));
         }
-        if let Some(message) = lock(&read.rest).pop_front() {
-            return Ok(Received::Message(message));
-        }
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let found = self.wait(&read.awaited, until, |state| read.next(state))?;
-        let Some(found) = found else { return Ok(Received::TimedOut) };
-        let Some((number, message)) = found else { return Ok(Received::Ended) };
-        self.account_outside_loop(&message)?;
-        let foreign = |problem| Error::Protocol { peer: read.writers[number].name.clone(), problem };
-        let mut objects = taken_apart(message).map_err(foreign)?.into_iter().map(|mut object| {
-            if let Data::List(parts) = &mut object.data {
-                parts.push(Data::Int(number as i64));
+        Ok(match self.wait(&read.awaited, until, |state| read.next(state))? {
+            Some(Some(message)) => {
+                self.account_outside_loop(&message)?;
+                Received::Message(message)
             }
-            object
-        });
-        let first = objects.next().map_or(Received::Ended, Received::Message);
-        lock(&read.rest).extend(objects);
-        Ok(first)
+            Some(None) => Received::Ended,
+            None => Received::TimedOut,
+        })
     }
 
     /// Says which objects of groups the program has not taken, of which it has taken others, and which groups it has not ended.
@@ -504,12 +495,9 @@ impl Instance {
     /// Whether an object waits at an in port, or (`Some(false)`) none will come; `None`: neither at the time `until`.
     pub(super) fn look_for_object(&self, port: &Port, until: Instant) -> Result<Option<bool>> {
         let Some(read) = self.pools.read_by(port) else { return Ok(Some(false)) };
-        if !lock(&read.rest).is_empty() {
-            return Ok(Some(true));
-        }
         self.wait(&read.awaited.clone().unreported(), Some(until), |state| {
             Ok(match read.look(state)? {
-                Looked::Object(..) => Some(true),
+                Looked::Object(..) | Looked::Rest => Some(true),
                 Looked::Ended => Some(false),
                 Looked::Nothing => None,
             })

@@ -13,6 +13,7 @@ use xmml_pool::selector::Selector;
 use xmml_pool::value::Value;
 use xmml_wire::data::Data;
 use xmml_wire::error::{Error, Result};
+use xmml_wire::lock::lock;
 use xmml_wire::message::Message;
 use xmml_wire::methods::Place;
 
@@ -21,6 +22,7 @@ use crate::runtime::state::State;
 use crate::runtime::wait::WaitFor;
 use crate::spec::{ConduitSpec, Direction, InstanceSpec, PoolSpec};
 
+use super::object::taken_apart;
 use super::ports::Port;
 
 /// The pools of an instance, by the numbers of its ports.
@@ -231,8 +233,10 @@ fn copy_of(name: &str) -> (Arc<str>, Option<u32>) {
     }
 }
 
-/// What the writers of a port have.
+/// What there is at a port.
 pub(super) enum Looked {
+    /// An object of a group of which others were taken.
+    Rest,
     /// An object: the place of its writer, and the receiving end.
     Object(usize, usize),
     Nothing,
@@ -240,8 +244,11 @@ pub(super) enum Looked {
 }
 
 impl Read {
-    /// Looks at the writers in turn.
+    /// Looks at what is left of a group, then at the writers in turn.
     pub(super) fn look(&self, state: &mut State) -> Result<Looked> {
+        if !lock(&self.rest).is_empty() {
+            return Ok(Looked::Rest);
+        }
         let first = self.next.load(Ordering::Relaxed);
         let mut all_ended = true;
         for turn in 0..self.writers.len() {
@@ -256,9 +263,10 @@ impl Read {
         Ok(if all_ended { Looked::Ended } else { Looked::Nothing })
     }
 
-    /// The next object and the place of its writer; `Some(None)`: all have ended; `None`: nothing yet.
-    pub(super) fn next(&self, state: &mut State) -> Result<Option<Option<(usize, Message)>>> {
+    /// The next object, with the place of its writer behind it; `Some(None)`: all have ended; `None`: nothing yet.
+    pub(super) fn next(&self, state: &mut State) -> Result<Option<Option<Message>>> {
         Ok(match self.look(state)? {
+            Looked::Rest => lock(&self.rest).pop_front().map(Some),
             Looked::Object(place, end) => {
                 self.next.store(place + 1, Ordering::Relaxed);
                 if state.conduits.receiving[end].is_settled_by_program() {
@@ -266,7 +274,23 @@ impl Read {
                     let before = self.unsettled.swap(end + 1, Ordering::Relaxed).checked_sub(1);
                     before.into_iter().for_each(|before| state.settle(before));
                 }
-                state.conduits.inlets[end].hand_out().map(|message| Some((place, message)))
+                let Some(message) = state.conduits.inlets[end].hand_out() else { return Ok(None) };
+                let peer = &self.writers[place].name;
+                let objects =
+                    taken_apart(message).map_err(|problem| Error::Protocol { peer: peer.clone(), problem })?;
+                let mut objects = objects.into_iter().map(|mut object| {
+                    if let Data::List(parts) = &mut object.data {
+                        parts.push(Data::Int(place as i64));
+                    }
+                    object
+                });
+                let first = objects.next();
+                let mut rest = lock(&self.rest);
+                rest.extend(objects);
+                if !rest.is_empty() {
+                    state.waiters.wake(None); // for threads that wait at the same port
+                }
+                first.map(Some)
             }
             Looked::Ended => Some(None),
             Looked::Nothing => None,
