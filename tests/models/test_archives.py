@@ -98,7 +98,7 @@ def test_objects_of_an_archive_are_listed_and_exported_by_a_command(tmp_path: Pa
     assert told("export", path, "files", "--select", "step = 2") == "1 of 3 objects are in files\n"
     assert np.load(tmp_path / "files" / "00000003.npy").tolist() == [2, 2]
     table = (tmp_path / "files" / "objects.csv").read_text().splitlines()
-    assert table[0].startswith("file,step,param,sys.t,")
+    assert table[0].startswith("sys.file,step,param,sys.t,")
     assert table[1].startswith("00000003.npy,2,t,1.0,")
     assert told("ls", path, "--select", "stap > 0", status=2).splitlines() == [
         "xmml pool ls: this is no selector of its objects: there is no attribute 'stap'; did you mean step?",
@@ -107,6 +107,7 @@ def test_objects_of_an_archive_are_listed_and_exported_by_a_command(tmp_path: Pa
         "attributes: step:int param:enum(t,u,v) share:real",
     ]
     assert "it has no index.sqlite" in told("ls", str(tmp_path), status=2)
+    assert "argument --most: invalid" in told("ls", path, "--most", "-1", status=2)
 
 
 def test_an_archive_that_is_there_already_is_added_to_and_another_type_is_refused(tmp_path: Path) -> None:

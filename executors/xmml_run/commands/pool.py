@@ -34,7 +34,7 @@ def add_options(parser: ArgumentParser) -> None:
     listing = actions.add_parser("ls", help="list objects, with their attributes")
     listing.add_argument("archive", metavar="ARCHIVE")
     listing.add_argument("--select", metavar="SELECTOR", default="", help=SELECTOR)
-    listing.add_argument("--most", metavar="N", type=int, help="no more than so many")
+    listing.add_argument("--most", metavar="N", type=_count, help="no more than so many")
     listing.add_argument("--json", action="store_true", help="an object of JSON a line, with all attributes")
     export = actions.add_parser("export", help="write objects as files: arrays as .npy, the rest as JSON or bytes")
     export.add_argument("archive", metavar="ARCHIVE")
@@ -44,6 +44,13 @@ def add_options(parser: ArgumentParser) -> None:
         "verify", help="compare each payload with the checksum that was made when it was written"
     )
     verify.add_argument("archive", metavar="ARCHIVE")
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
 
 
 def run(options: Namespace) -> int:
@@ -104,13 +111,13 @@ def _export(archive: Archive, options: Namespace) -> int:
     chosen = _chosen(archive, options)
     try:
         os.makedirs(options.folder)
-        names = ["file", *dict.fromkeys(name for each in archive for name in each.attributes)]
+        names = ["sys.file", *dict.fromkeys(name for each in archive for name in each.attributes)]
         with open(os.path.join(options.folder, "objects.csv"), "w", newline="", encoding="utf-8") as file:
             table = csv.DictWriter(file, names)
             table.writeheader()
             count = 0
             for each in chosen:
-                table.writerow({"file": _written(each, options.folder), **_plain(each)})
+                table.writerow({"sys.file": _written(each, options.folder), **_plain(each)})
                 count += 1
     except OSError as error:
         raise ArchiveError(f"{error.filename or options.folder}: {error.strerror or error}") from None

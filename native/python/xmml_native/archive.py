@@ -135,14 +135,16 @@ class ArchiveWriter:
         except OSError as error:
             raise ArchiveError(f"{folder} cannot be written: {error.strerror or error}") from None
         try:
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise ArchiveError(f"{folder} is being written by another program") from None
-            self._index = _opened(folder, may_be_new=True)
-            self._types, self._columns = _attributes(folder, self._index)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._index, self._types, self._columns = _opened(folder, may_be_new=True)
             names = [name for name in os.listdir(folder) if re.fullmatch(r"segment-\d{6,}", name)]
             self._segment = max((int(name.removeprefix("segment-")) for name in names), default=0)
+        except BlockingIOError:
+            os.close(self._lock)
+            raise ArchiveError(f"{folder} is being written by another program") from None
+        except OSError as error:
+            os.close(self._lock)
+            raise ArchiveError(f"{folder} cannot be written: {error.strerror or error}") from None
         except BaseException:
             os.close(self._lock)
             raise
@@ -303,8 +305,7 @@ class Archive:
         self.folder = folder
         if not os.path.isfile(os.path.join(folder, INDEX)):
             raise ArchiveError(f"{folder} is no archive: it has no {INDEX}")
-        self._index = _opened(folder)
-        self._types, self._columns = _attributes(folder, self._index)
+        self._index, self._types, self._columns = _opened(folder)
         self._maps: dict[int, mmap.mmap] = {}
 
     @property
@@ -344,11 +345,11 @@ class Archive:
                 }
                 if not all(isinstance(place, int) for place in row[:5]):
                     raise TypeError("it is said to lie nowhere")
-                if chosen is not None:
-                    own = {name: value for name, value in known.items() if name in types}
-                    system = {name: value for name, value in known.items() if name not in types}
-                    if not chosen.matches(schema.complete(own, system)):
-                        continue
+                own = {name: value for name, value in known.items() if name in types}
+                system = {name: value for name, value in known.items() if name not in types}
+                attributes = schema.complete(own, system)  # which refuses values of other types
+                if chosen is not None and not chosen.matches(attributes):
+                    continue
             except (TypeError, ValueError) as error:
                 raise ArchiveError(f"{self.folder}: object {row[0]} cannot be read: {error}") from None
             yield ArchivedObject(self, row[0], row[1:5], known)
@@ -460,8 +461,12 @@ class ArchivedObject:
         return f"<object {self.number} {shown}>"
 
 
-def _opened(folder: str, *, may_be_new: bool = False) -> sqlite3.Connection:
-    """Open the index of an archive: to be written, and made if it is not there, or to be read only."""
+def _opened(folder: str, *, may_be_new: bool = False) -> tuple[sqlite3.Connection, dict[str, str], dict[str, str]]:
+    """Open the index of an archive: to be written, and made if it is not there, or to be read only.
+
+    Returns:
+        It, the types of the attributes that the objects can have, and their columns.
+    """
     from urllib.parse import quote
 
     path = os.path.abspath(os.path.join(folder, INDEX))
@@ -469,6 +474,18 @@ def _opened(folder: str, *, may_be_new: bool = False) -> sqlite3.Connection:
     mode = "rwc" if may_be_new else "rw" if os.access(path, os.W_OK) and os.access(folder, os.W_OK) else "ro"
     try:
         index = sqlite3.connect(f"file:{quote(path)}?mode={mode}", uri=True, isolation_level=None, timeout=30.0)
+    except sqlite3.Error as error:
+        raise ArchiveError(f"{folder} cannot be opened: {error}") from None
+    try:
+        return (index, *_known(folder, index, may_be_new))
+    except BaseException:
+        index.close()
+        raise
+
+
+def _known(folder: str, index: sqlite3.Connection, may_be_new: bool) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the types and columns of attributes in an index of this format, which is made if it is new and may be."""
+    try:
         if not may_be_new:
             index.execute("PRAGMA query_only = ON")
         elif index.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
@@ -485,7 +502,7 @@ def _opened(folder: str, *, may_be_new: bool = False) -> sqlite3.Connection:
         raise ArchiveError(f"{folder} is no archive, or cannot be opened: {error}") from None
     if form != FORMAT:
         raise ArchiveError(f"{folder} has the format {form}; this version knows {FORMAT}")
-    return index
+    return _attributes(folder, index)
 
 
 def _attributes(folder: str, index: sqlite3.Connection) -> tuple[dict[str, str], dict[str, str]]:
