@@ -57,6 +57,30 @@ def test_a_slow_worker_of_a_queue_gets_fewer_objects(tmp_path: Path) -> None:
     assert slow < fast
 
 
+BOSS = """
+    import xmml
+    with xmml.Instance() as me:
+        while me.reuse():
+            me.take("reports")
+            me.put("news", 1, step=1)
+"""
+
+
+def with_boss(folder: Path, jobs: int, worker: str) -> Path:
+    """Write a model with two workers of a queue, and a boss who has news when one of them reports."""
+    ports = '<in id="fields" datatype="field"/><in id="news" datatype="field"/><out id="reports" datatype="field"/>'
+    return model_of(
+        folder,
+        {"Writer": WRITER.replace("100", str(jobs)), "Worker": worker, "Boss": BOSS},
+        '<instance id="w" submodel="Writer"/><instance id="worker" submodel="Worker" multiplicity="2"/>'
+        '<instance id="boss" submodel="Boss"/>',
+        pool("w", "worker", share="queue")
+        + pool("worker", "boss").replace(".fields", ".reports")
+        + pool("boss", "worker").replace(".fields", ".news"),
+        {"Worker": ports, "Boss": '<in id="reports" datatype="field"/><out id="news" datatype="field"/>'},
+    )
+
+
 def test_a_worker_that_waits_for_what_comes_after_the_end_of_its_queue_is_in_a_deadlock(tmp_path: Path) -> None:
     """The end comes when all objects are dealt with, and the first copy deals with its own as long as it waits."""
     worker = """
@@ -68,29 +92,39 @@ def test_a_worker_that_waits_for_what_comes_after_the_end_of_its_queue_is_in_a_d
                         me.take("news")
                 me.put("reports", 1, step=1)
     """
-    boss = """
-        import xmml
+    run = run_document(with_boss(tmp_path / "model", 2, worker), folder=tmp_path / "run", status=6)
+    assert "worker[0] waits at news for the first object of boss.news" in run.stderr
+
+
+def test_a_deadlock_is_found_in_which_objects_were_given_after_the_writer_began_to_wait_for_its_end(
+    tmp_path: Path,
+) -> None:
+    worker = """
+        import time, xmml
         with xmml.Instance() as me:
             while me.reuse():
-                me.take("reports")
-                me.put("news", 1, step=1)
+                for number, job in enumerate(me.objects("fields")):
+                    time.sleep(0.3)
+                    if me.index == 0 and number == 2:
+                        me.take("news")
+                me.put("reports", 1, step=1)
     """
-    model = model_of(
-        tmp_path / "model",
-        {"Writer": WRITER.replace("100", "2"), "Worker": worker, "Boss": boss},
-        '<instance id="w" submodel="Writer"/><instance id="worker" submodel="Worker" multiplicity="2"/>'
-        '<instance id="boss" submodel="Boss"/>',
-        pool("w", "worker", share="queue")
-        + pool("worker", "boss").replace(".fields", ".reports")
-        + pool("boss", "worker").replace(".fields", ".news"),
+    run = run_document(with_boss(tmp_path / "model", 6, worker), folder=tmp_path / "run", status=6, limit_s=30)
+    assert "worker[0] waits at news for the first object of boss.news" in run.stderr
+
+
+def losing(folder: Path, writer: str, reader: str) -> Path:
+    """Write a model whose reader may lose objects, and begins when the writer has put all."""
+    return model_of(
+        folder,
+        {"Writer": writer, "Reader": reader},
+        '<instance id="w" submodel="Writer"/><instance id="r" submodel="Reader"/>',
+        pool("w", "r", loss="allowed", limit="1 MB") + '<coupling from="w.done" to="r.done"/>',
         {
-            "Worker": '<in id="fields" datatype="field"/><in id="news" datatype="field"/>'
-            '<out id="reports" datatype="field"/>',
-            "Boss": '<in id="reports" datatype="field"/><out id="news" datatype="field"/>',
+            "Writer": '<out id="fields" datatype="field"/><out id="done" operator="Of"/>',
+            "Reader": '<in id="fields" datatype="field"/><in id="done" operator="finit"/>',
         },
     )
-    run = run_document(model, folder=tmp_path / "run", status=6)
-    assert "worker[0] waits at news for the first object of boss.news" in run.stderr
 
 
 def test_a_reader_that_may_lose_objects_does_not_hold_up_their_writer(tmp_path: Path) -> None:
@@ -109,17 +143,7 @@ def test_a_reader_that_may_lose_objects_does_not_hold_up_their_writer(tmp_path: 
                 me.receive("done")
                 print(*(each["step"] for each in me.objects("fields")))
     """
-    model = model_of(
-        tmp_path / "model",
-        {"Writer": writer, "Reader": reader},
-        '<instance id="w" submodel="Writer"/><instance id="r" submodel="Reader"/>',
-        pool("w", "r", loss="allowed", limit="1 MB") + '<coupling from="w.done" to="r.done"/>',
-        {
-            "Writer": '<out id="fields" datatype="field"/><out id="done" operator="Of"/>',
-            "Reader": '<in id="fields" datatype="field"/><in id="done" operator="finit"/>',
-        },
-    )
-    run = run_document(model, folder=tmp_path / "run")
+    run = run_document(losing(tmp_path / "model", writer, reader), folder=tmp_path / "run")
     steps = [int(step) for step in run.lines("r")[0].split()]
     assert steps == sorted(steps)
     assert steps[-1] == 49
@@ -146,17 +170,7 @@ def test_the_count_of_lost_objects_counts_those_of_groups(tmp_path: Path) -> Non
                 me.receive("done")
                 print(sum(1 for each in me.objects("fields")))
     """
-    model = model_of(
-        tmp_path / "model",
-        {"Writer": writer, "Reader": reader},
-        '<instance id="w" submodel="Writer"/><instance id="r" submodel="Reader"/>',
-        pool("w", "r", loss="allowed", limit="1 MB") + '<coupling from="w.done" to="r.done"/>',
-        {
-            "Writer": '<out id="fields" datatype="field"/><out id="done" operator="Of"/>',
-            "Reader": '<in id="fields" datatype="field"/><in id="done" operator="finit"/>',
-        },
-    )
-    run = run_document(model, folder=tmp_path / "run")
+    run = run_document(losing(tmp_path / "model", writer, reader), folder=tmp_path / "run")
     lost = 60 - int(run.lines("r")[0])
     assert f"{lost} of its objects on w.fields -> r.fields were not received" in run.stderr
 
@@ -220,44 +234,6 @@ def test_an_onlooker_that_may_lose_objects_does_not_keep_workers_from_the_end_of
     )
     run = run_document(model, folder=tmp_path / "run", limit_s=30)
     assert run.lines("o")[0] == "10"
-
-
-def test_a_deadlock_is_found_in_which_objects_were_given_after_the_writer_began_to_wait_for_its_end(
-    tmp_path: Path,
-) -> None:
-    worker = """
-        import time, xmml
-        with xmml.Instance() as me:
-            while me.reuse():
-                for number, job in enumerate(me.objects("fields")):
-                    time.sleep(0.3)
-                    if me.index == 0 and number == 2:
-                        me.take("news")
-                me.put("reports", 1, step=1)
-    """
-    boss = """
-        import xmml
-        with xmml.Instance() as me:
-            while me.reuse():
-                me.take("reports")
-                me.put("news", 1, step=1)
-    """
-    model = model_of(
-        tmp_path / "model",
-        {"Writer": WRITER.replace("100", "6"), "Worker": worker, "Boss": boss},
-        '<instance id="w" submodel="Writer"/><instance id="worker" submodel="Worker" multiplicity="2"/>'
-        '<instance id="boss" submodel="Boss"/>',
-        pool("w", "worker", share="queue")
-        + pool("worker", "boss").replace(".fields", ".reports")
-        + pool("boss", "worker").replace(".fields", ".news"),
-        {
-            "Worker": '<in id="fields" datatype="field"/><in id="news" datatype="field"/>'
-            '<out id="reports" datatype="field"/>',
-            "Boss": '<in id="reports" datatype="field"/><out id="news" datatype="field"/>',
-        },
-    )
-    run = run_document(model, folder=tmp_path / "run", status=6, limit_s=30)
-    assert "worker[0] waits at news for the first object of boss.news" in run.stderr
 
 
 TOO_SMALL = """
