@@ -102,7 +102,7 @@ def _conduits(plan: Plan, records: Mapping[str, InstanceRecord]) -> str:
         room = str(conduit.capacity)
         if conduit.pool is not None:
             pool = conduit.pool
-            room = f"{pool_noun(pool.is_queue, pool.may_lose)} of {size(conduit.byte_budget)}"
+            room = f"{pool_noun(pool.is_queue, pool.may_lose)}, at most {size(conduit.byte_budget)}"
             filters = pool.select
         method = records[conduit.sender].methods.get(conduit.id, "-")
         cells = (html.escape(conduit.name), html.escape(method), room, html.escape(filters))
