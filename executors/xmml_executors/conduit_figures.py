@@ -10,6 +10,7 @@ from typing import Any
 from xmml_planner import ConduitSpec
 
 from xmml.late_dataclass import dataclass
+from xmml_executors.coordinator_events import Figures
 
 
 @dataclass(frozen=True)
@@ -48,33 +49,33 @@ class ConduitFigures:
         return {**dataclasses.asdict(self), "refused": dict(self.refused), "slower": list(self.slower)}
 
 
-def merged(conduits: Sequence[ConduitSpec], answers: Iterable[Mapping[str, Any]]) -> list[ConduitFigures]:
-    """Return the figures of all conduits, as far as the events "figures" of the instances tell."""
+def merged(conduits: Sequence[ConduitSpec], answers: Iterable[Figures]) -> list[ConduitFigures]:
+    """Return the figures of all conduits, as far as the answers of the instances tell."""
     found = {conduit.id: ConduitFigures(conduit.id, conduit.name) for conduit in conduits}
     for answer in answers:
-        for row in answer["sending"]:
-            known = found.get(row["conduit"])
+        for report in answer.sending:
+            known = found.get(report.conduit)
             if known is not None:
                 found[known.id] = dataclasses.replace(
                     known,
-                    method=row["chosen"] or known.method,
-                    protected=row["protected"],
-                    refused=row["refused"],
-                    slower=tuple(row["slower"]),
-                    sent=row["messages"],
-                    bytes=row["bytes"],
-                    messages_per_s=row["messages_per_s"],
-                    bytes_per_s=row["bytes_per_s"],
-                    latency_s=row["latency_s"],
+                    method=report.chosen or known.method,
+                    protected=report.protected,
+                    refused=report.refused,
+                    slower=report.slower,
+                    sent=report.messages,
+                    bytes=report.bytes,
+                    messages_per_s=report.messages_per_s,
+                    bytes_per_s=report.bytes_per_s,
+                    latency_s=report.latency_s,
                 )
-        for row in answer["receiving"]:
-            known = found.get(row["conduit"])
+        for report in answer.receiving:
+            known = found.get(report.conduit)
             if known is not None:
                 found[known.id] = dataclasses.replace(
                     known,
-                    method=known.method or row["chosen"],
-                    protected=known.protected or row["protected"],
-                    received=row["messages"],
+                    method=known.method or report.chosen,
+                    protected=known.protected or report.protected,
+                    received=report.messages,
                 )
     return list(found.values())
 

@@ -10,13 +10,14 @@ died. Stopping tells everyone through the coordinator first, then by SIGTERM, th
 from __future__ import annotations
 
 import signal
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from enum import Enum
-from typing import Any
+from typing import assert_never
 
 from xmml_planner import Plan
 
 from xmml.late_dataclass import dataclass
+from xmml_executors import coordinator_events as events
 from xmml_executors import deadlock
 from xmml_executors.detours import Detours
 from xmml_executors.disconnected_instances import DisconnectedInstances
@@ -220,7 +221,7 @@ class Coordination:
         breaks, or is broken, it does not come back."""
         record = self.records[name]
         record.has_vanished = True
-        return self._on_lost(record, {}, now) if record.away_since is not None else []
+        return self._on_lost(record, now) if record.away_since is not None else []
 
     def _end_badly(self, name: str, now: float) -> list[Order]:
         record = self.records[name]
@@ -269,25 +270,55 @@ class Coordination:
 
     # --- the coordinator's events -----------------------------------------------------------------------------------
 
-    def on_native(self, event: Mapping[str, Any], now: float) -> list[Order]:
-        """An event of the native coordinator, as the dictionary it gives, after which others may follow at once.
+    def on_native(self, event: events.CoordinatorEvent, now: float) -> list[Order]:
+        """An event of the native coordinator, after which others may follow at once.
 
         Whoever calls it must call `look_for_deadlock` after the last of them.
         """
-        name = event.get("instance")
-        if event["event"] == "refused" and event["peer"] == THE_SYSTEM:
-            self._door_problem = f"the coordinator {event['reason']}"
-            return [Notice(self._door_problem)]
-        if event["event"] == "refused":
-            return [Notice(f"a stranger was turned away: {event['peer']}: {event['reason']}")]
-        if name not in self.records:
-            return [Notice(f'an instance "{name}" that is not in the plan reported: {event["event"]}')]
-        handler = getattr(self, f"_on_{event['event']}")
-        orders: list[Order] = handler(self.records[name], event, now)
-        return orders
+        if isinstance(event, events.Refused):
+            return self._on_peer_refused(event)
+        record = self.records.get(event.instance)
+        if record is None:
+            return [Notice(f'an instance "{event.instance}" that is not in the plan reported: {event.word}')]
+        match event:
+            case events.Joined():
+                return self._on_joined(record, event, now)
+            case events.Progress():
+                return self._on_progress(record, event)
+            case events.Waiting():
+                return self._on_waiting(record, event)
+            case events.Resumed():
+                return self._on_resumed(record)
+            case events.Confirmed():
+                return self._on_confirmed(record, event, now)
+            case events.Warned():
+                return [Notice(one_line(event.text), record.name)]
+            case events.Failed():
+                return self._on_failed(record, event, now)
+            case events.Left():
+                return self._on_left(record, event, now)
+            case events.Away():
+                return self._on_away(record, event, now)
+            case events.Back():
+                return self._on_back(record)
+            case events.Lost():
+                return self._on_lost(record, now)
+            case events.MethodChosen():
+                return self._on_method_chosen(record, event)
+            case events.Opened():
+                return self._on_opened(event)
+            case events.Figures() | events.MethodChanged():
+                return []  # for those who ask; which method is in use is told by `MethodChosen`
+        assert_never(event)
 
-    def _on_joined(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
-        record.language, record.host, record.joined_at = event["language"], event["host"], now
+    def _on_peer_refused(self, event: events.Refused) -> list[Order]:
+        if event.peer != THE_SYSTEM:
+            return [Notice(f"a stranger was turned away: {event.peer}: {event.reason}")]
+        self._door_problem = f"the coordinator {event.reason}"
+        return [Notice(self._door_problem)]
+
+    def _on_joined(self, record: InstanceRecord, event: events.Joined, now: float) -> list[Order]:
+        record.language, record.host, record.joined_at = event.language, event.host, now
         self._is_present(record)
         if record.state is Lifecycle.PLANNED:
             # A quick program joins before the supervisor's news of its start has come.
@@ -296,45 +327,36 @@ class Coordination:
             record.become(Lifecycle.RUNNING)
         return []
 
-    def _on_progress(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
-        record.run, record.iteration, record.time = event["run"], event["iteration"], event["time"]
-        record.messages_sent, record.bytes_sent = event["messages_sent"], event["bytes_sent"]
-        record.messages_received, record.bytes_received = event["messages_received"], event["bytes_received"]
+    def _on_progress(self, record: InstanceRecord, event: events.Progress) -> list[Order]:
+        record.run, record.iteration, record.time = event.run, event.iteration, event.time
+        record.messages_sent, record.bytes_sent = event.messages_sent, event.bytes_sent
+        record.messages_received, record.bytes_received = event.messages_received, event.bytes_received
         return []
 
-    def _on_conduits(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
-        how = f"{event['method']}, protected" if event["protected"] else event["method"]
-        record.methods.update(dict.fromkeys(event["conduits"], how))
-        told = self._detours.notice(event["conduits"], event["method"], event.get("refused", {}))
+    def _on_method_chosen(self, record: InstanceRecord, event: events.MethodChosen) -> list[Order]:
+        how = f"{event.method}, protected" if event.protected else event.method
+        record.methods.update(dict.fromkeys(event.conduits, how))
+        told = self._detours.notice(event.conduits, event.method, event.refused)
         return [] if told is None else [Notice(told)]
 
-    def _on_changed(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
-        return []  # the method in use was told before
-
-    def _on_opened(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
-        self.plan = self.plan.with_opened([event["conduit"]])
-        self._capacities[event["conduit"]["id"]] = event["conduit"]["capacity"]
+    def _on_opened(self, event: events.Opened) -> list[Order]:
+        self.plan = self.plan.with_opened([event.conduit])
+        self._capacities[event.conduit.id] = event.conduit.capacity
         return []
 
-    def _on_figures(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
-        return []
-
-    def _on_warning(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
-        return [Notice(one_line(event["text"]), record.name)]
-
-    def _on_failed(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
+    def _on_failed(self, record: InstanceRecord, event: events.Failed, now: float) -> list[Order]:
         self._no_longer_waiting(record.name)
-        record.failure = record.failure or event["text"] or "it says that it failed, but not why"
+        record.failure = record.failure or event.text or "it says that it failed, but not why"
         if self.phase is Phase.STOPPING:
             return []
         return self._fail(record.name, FailureSymptom.REPORTED, record.failure, now)
 
-    def _on_left(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
+    def _on_left(self, record: InstanceRecord, event: events.Left, now: float) -> list[Order]:
         self._no_longer_waiting(record.name)
         self._is_present(record)
-        record.runs, record.left_at = event["runs"], now
-        self._count(record, event["conduits"])
-        orders = [*self._tell_dropped(record, event["conduits"]), *self._tell_untaken(record, event["conduits"])]
+        record.runs, record.left_at = event.runs, now
+        self._count(record, event.conduits)
+        orders = [*self._tell_dropped(record, event.conduits), *self._tell_untaken(record, event.conduits)]
         if record.state is not Lifecycle.RUNNING:
             return orders
         record.become(Lifecycle.LEFT)
@@ -343,60 +365,59 @@ class Coordination:
             return [*orders, *self._look_whether_all_ended(now)]
         return orders
 
-    def _tell_dropped(self, record: InstanceRecord, conduits: Iterable[Mapping[str, int]]) -> list[Order]:
+    def _tell_dropped(self, record: InstanceRecord, conduits: Iterable[events.ConduitTotals]) -> list[Order]:
         """Say which messages nobody received because their receiver had left; programs rarely mean that."""
         orders: list[Order] = []
         for each in conduits:
-            if each["dropped"] and self.phase is Phase.RUNNING:
-                conduit = self.plan.by_conduit[each["conduit"]]
+            if each.dropped and self.phase is Phase.RUNNING:
+                conduit = self.plan.by_conduit[each.conduit]
                 what = "messages" if conduit.pool is None else "objects"
                 may_lose = conduit.pool is not None and conduit.pool.may_lose
                 why = "as run:loss allows" if may_lose else "the receiver had left"
-                told = f"{each['dropped']:,} of its {what} on {conduit.name} were not received: {why}"
+                told = f"{each.dropped:,} of its {what} on {conduit.name} were not received: {why}"
                 orders.append(Notice(told, record.name))
         return orders
 
-    def _tell_untaken(self, record: InstanceRecord, conduits: Iterable[Mapping[str, int]]) -> list[Order]:
+    def _tell_untaken(self, record: InstanceRecord, conduits: Iterable[events.ConduitTotals]) -> list[Order]:
         """Say which objects a reader left behind of writers that had left before."""
         orders: list[Order] = []
         for each in conduits:
-            conduit = self.plan.by_conduit.get(each["conduit"])
+            conduit = self.plan.by_conduit.get(each.conduit)
             if conduit is None or conduit.pool is None or conduit.pool.is_queue:
                 continue  # what a reader of a queue leaves goes to the others
             if conduit.sender == record.name:
-                self._put[conduit.id] = each["sent"] - each["dropped"]
-            untaken = self._put.get(conduit.id, 0) - each["received"]
+                self._put[conduit.id] = each.sent - each.dropped
+            untaken = self._put.get(conduit.id, 0) - each.received
             if conduit.receiver == record.name and untaken > 0 and self.phase is Phase.RUNNING:
                 orders.append(
                     Notice(f"it left without {untaken:,} objects that were put for it on {conduit.name}", record.name)
                 )
         return orders
 
-    def _count(self, record: InstanceRecord, conduits: Iterable[Mapping[str, int]]) -> None:
+    def _count(self, record: InstanceRecord, totals: Collection[events.ConduitTotals]) -> None:
         """Take over the final counts; a conduit from an instance to itself counts at both ends."""
-        totals = list(conduits)
-        record.messages_sent = sum(each["sent"] for each in totals)
-        record.messages_received = sum(each["received"] for each in totals)
-        record.bytes_sent = sum(each["bytes"] for each in totals if each["sent"])
-        record.bytes_received = sum(each["bytes"] for each in totals if each["received"])
-        record.dropped = sum(each["dropped"] for each in totals)
+        record.messages_sent = sum(each.sent for each in totals)
+        record.messages_received = sum(each.received for each in totals)
+        record.bytes_sent = sum(each.bytes for each in totals if each.sent)
+        record.bytes_received = sum(each.bytes for each in totals if each.received)
+        record.dropped = sum(each.dropped for each in totals)
 
-    def _on_away(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
+    def _on_away(self, record: InstanceRecord, event: events.Away, now: float) -> list[Order]:
         """Its connection is broken: what it reported may not hold any more, and nothing is decided by it."""
         if record.state.is_final or self.phase is Phase.STOPPING:
             return []
         if record.name in self._pending:
             return self._end_badly(record.name, now)
         if record.has_vanished:
-            return self._on_lost(record, event, now)
+            return self._on_lost(record, now)
         record.away_since = now
-        self._absences.begin(record.name, event["limit_s"], now)
+        self._absences.begin(record.name, event.limit_s, now)
         if record.name in self._concerned:
             self._suspected = ()
             self._is_to_look = True
         return []
 
-    def _on_back(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
+    def _on_back(self, record: InstanceRecord) -> list[Order]:
         self._is_to_look = True
         if self._is_present(record) and self.phase is Phase.RUNNING:
             return [Notice("every instance is connected to the coordinator again")]
@@ -407,7 +428,7 @@ class Coordination:
         record.away_since = None
         return self._absences.end(record.name)
 
-    def _on_lost(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
+    def _on_lost(self, record: InstanceRecord, now: float) -> list[Order]:
         self._no_longer_waiting(record.name)
         self._is_present(record)
         if record.name in self._by_hand and not record.state.is_final:
@@ -536,11 +557,11 @@ class Coordination:
 
     # --- deadlock ---------------------------------------------------------------------------------------------------
 
-    def _on_waiting(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
-        waits = tuple((each["conduit"], each["kind"]) for each in event["waits"])
+    def _on_waiting(self, record: InstanceRecord, event: events.Waiting) -> list[Order]:
+        waits = tuple((each.conduit, each.kind) for each in event.waits)
         record.waits_for = tuple(self._awaited(record.name, *wait) for wait in waits)
         self._waiting[record.name] = deadlock.Waiting(
-            record.name, event["epoch"], waits, dict(event["sent"]), dict(event["received"]), event.get("is_any", False)
+            record.name, event.epoch, waits, event.sent, event.received, event.is_any
         )
         self._is_to_look = True
         return []
@@ -551,7 +572,7 @@ class Coordination:
         conduit = self.plan.by_conduit[number]
         return Awaited(conduit.sender if conduit.receiver == name else conduit.receiver, conduit.name)
 
-    def _on_resumed(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
+    def _on_resumed(self, record: InstanceRecord) -> list[Order]:
         self._no_longer_waiting(record.name)
         self._is_to_look = True
         return []
@@ -593,11 +614,11 @@ class Coordination:
         self._unconfirmed = {(name, waiting[name].epoch) for name in self._concerned}
         return [Confirm(name, epoch) for name, epoch in sorted(self._unconfirmed)]
 
-    def _on_confirmed(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
-        asked = (record.name, event["epoch"])
+    def _on_confirmed(self, record: InstanceRecord, event: events.Confirmed, now: float) -> list[Order]:
+        asked = (record.name, event.epoch)
         if not self._suspected or asked not in self._unconfirmed:
             return []
-        if not event["still"]:
+        if not event.still:
             self._no_longer_waiting(record.name)
             self._is_to_look = True
             return []

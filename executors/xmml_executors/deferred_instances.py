@@ -7,11 +7,11 @@ certain: who sends to it does not end before that is taken, and keeps its own jo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from xmml_native import Coordinator
 from xmml_planner import Plan
 
+from xmml_executors import coordinator_events as events
 from xmml_executors.executor import Executor
 from xmml_executors.instance_record import InstanceRecord
 
@@ -41,17 +41,18 @@ class DeferredInstances:
             self._look_at = now + LOOK_EVERY_S
             coordinator.enquire(ENQUIRY)
 
-    def on_native(self, event: Mapping[str, Any]) -> None:
+    def on_native(self, event: events.CoordinatorEvent) -> None:
         """An event of the coordinator: somebody waits, or says what it has sent."""
         late = self._executor.late
         if not late:
             return
         wanted: set[str] = set()
-        if event["event"] == "waiting" and event["instance"] in self._records:
-            wanted = {each.partner for each in self._records[event["instance"]].waits_for}
-        elif event["event"] == "figures" and event["number"] == ENQUIRY:
-            conduits = self._plan.by_conduit
-            sent = [each["conduit"] for each in event["sending"] if each["messages"]]
-            wanted = {conduits[number].receiver for number in sent if number in conduits}
+        match event:
+            case events.Waiting() if event.instance in self._records:
+                wanted = {each.partner for each in self._records[event.instance].waits_for}
+            case events.Figures() if event.number == ENQUIRY:
+                conduits = self._plan.by_conduit
+                sent = [each.conduit for each in event.sending if each.messages]
+                wanted = {conduits[number].receiver for number in sent if number in conduits}
         if wanted & late:
             self._executor.hasten(wanted & late)

@@ -25,6 +25,7 @@ from xmml_planner.programs import MPI_LAUNCHER
 
 from xmml.late_dataclass import dataclass
 from xmml_executors import coordination as policy
+from xmml_executors import coordinator_events as events
 from xmml_executors import protocol
 from xmml_executors.binding.contention import CoreWatch
 from xmml_executors.binding.leases import CpuLeases
@@ -644,15 +645,16 @@ class _Execution:
     def on_native(self) -> None:
         assert self.coordinator is not None
         now = time.monotonic()
-        for event in self.coordinator.take_events():
+        for told in self.coordinator.take_events():
+            event = events.read_event(told)
             self.changed()
-            self.note_native(event, now)
+            self.note_native(event, told, now)
             if self.questions is not None:
                 self.questions.on_native(event)
             self.carry_out(self.coordination.on_native(event, now))
-            if event["event"] == "joined":
-                self.executor.watch(event["instance"], event["pid"])
-                self.watch_cores(event["instance"], event["pid"], now)
+            if isinstance(event, events.Joined):
+                self.executor.watch(event.instance, event.pid)
+                self.watch_cores(event.instance, event.pid, now)
             if self.latecomers is not None:
                 self.latecomers.on_native(event)
         self.carry_out(self.coordination.look_for_deadlock(now))
@@ -690,19 +692,22 @@ class _Execution:
             self.early = Outcome(ExitStatus.SITE_FAILED, str(error))
             self.carry_out(self.coordination.on_site_failure(str(error), time.monotonic()))
 
-    def note_native(self, event: Mapping[str, Any], now: float) -> None:
-        what, name = event["event"], event.get("instance")
-        if what in ("confirmed", "figures"):
-            return
-        if what == "progress":
-            pause = max(PROGRESS_NOTED_EVERY_S, len(self.plan.instances) / PROGRESS_NOTES_PER_S)
-            if now - self.noted.get(str(name), -pause) < pause:
+    def note_native(self, event: events.CoordinatorEvent, told: Mapping[str, Any], now: float) -> None:
+        """Note an event of the coordinator, in the members and their order as it was `told`."""
+        details = {key: value for key, value in told.items() if key not in _NOT_NOTED}
+        match event:
+            case events.Confirmed() | events.Figures():
                 return
-            self.noted[str(name)] = now
-        details = {key: value for key, value in event.items() if key not in _NOT_NOTED}
-        if "time" in event:
-            details["model_time"] = event["time"]
-        self.note(what, name, **details)
+            case events.Refused():
+                self.note(event.word, **details)
+                return
+            case events.Progress():
+                pause = max(PROGRESS_NOTED_EVERY_S, len(self.plan.instances) / PROGRESS_NOTES_PER_S)
+                if now - self.noted.get(event.instance, -pause) < pause:
+                    return
+                self.noted[event.instance] = now
+                details["model_time"] = event.time
+        self.note(event.word, event.instance, **details)
 
 
 def end_of_job(plan: Plan) -> str:

@@ -25,6 +25,7 @@ from xmml_native import Coordinator
 from xmml_planner import Plan
 
 from xmml.late_dataclass import dataclass
+from xmml_executors import coordinator_events as events
 from xmml_executors.conduit_figures import ConduitFigures, merged
 from xmml_executors.instance_record import InstanceRecord, Lifecycle
 from xmml_executors.open_folder import OpenFolder
@@ -48,8 +49,8 @@ class _QueryClient:
     kind: str = ""
     number: int = 0
     awaited: dict[Any, Any] = field(default_factory=dict)
-    figures: list[Mapping[str, Any]] = field(default_factory=list)
-    changes: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    figures: list[events.Figures] = field(default_factory=list)
+    changes: dict[int, events.MethodChanged] = field(default_factory=dict)
     until: float = 0.0
 
 
@@ -99,19 +100,20 @@ class QueryServer:
         for asker in [each for each in self._askers if each.kind and each.until <= now]:
             self._answer(asker)
 
-    def on_native(self, event: Mapping[str, Any]) -> None:
+    def on_native(self, event: events.CoordinatorEvent) -> None:
         """Something that may be a part of an answer."""
-        if event["event"] == "opened":
-            self._plan = self._plan.with_opened([event["conduit"]])
+        if isinstance(event, events.Opened):
+            self._plan = self._plan.with_opened([event.conduit])
         for asker in list(self._askers):
-            if event["event"] == "figures" and asker.kind == "status" and event["number"] == asker.number:
-                asker.figures.append(event)
-                asker.awaited.pop(event["instance"], None)
-            elif event["event"] == "changed" and asker.kind == "change" and event["change"] in asker.awaited:
-                asker.changes[event["change"]] = event
-                asker.awaited.pop(event["change"])
-            elif event["event"] in ("left", "lost", "away") and asker.kind == "status":
-                asker.awaited.pop(event["instance"], None)
+            match event:
+                case events.Figures() if asker.kind == "status" and event.number == asker.number:
+                    asker.figures.append(event)
+                    asker.awaited.pop(event.instance, None)
+                case events.MethodChanged() if asker.kind == "change" and event.change in asker.awaited:
+                    asker.changes[event.change] = event
+                    asker.awaited.pop(event.change)
+                case events.Left() | events.Lost() | events.Away() if asker.kind == "status":
+                    asker.awaited.pop(event.instance, None)
             if asker.kind and not asker.awaited:
                 self._answer(asker)
 
@@ -194,7 +196,10 @@ class QueryServer:
                 {"conduit": conduit, "method": None, "problem": "nobody answered in time"}
                 for conduit in asker.awaited.values()
             ]
-            given = [{key: event[key] for key in ("conduit", "method", "problem")} for event in asker.changes.values()]
+            given = [
+                {"conduit": each.conduit, "method": each.method, "problem": each.problem}
+                for each in asker.changes.values()
+            ]
             self._reply(asker, {"changes": [*given, *late]})
             return
         if asker.kind == "stop":

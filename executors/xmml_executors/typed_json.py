@@ -1,18 +1,18 @@
-"""JSON that sites send, read into dataclasses once, where it comes in.
+"""Plain values that come from elsewhere, such as JSON that sites send, read into dataclasses once, where they come in.
 
-Nothing that a site says is believed before it has the members and types that it should have. Whatever has others is an
-error that names its source.
+Nothing that somebody says is believed before it has the members and types that it should have. Whatever has others is
+an error that names its source.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, fields
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from xmml_executors.outcome import SiteError
 
@@ -54,13 +54,16 @@ def check_type(kind: Any, what: object, source: str, name: str) -> Any:
     Raises:
         ProtocolError: it has another one.
     """
-    if not _has_type(what, kind):
-        raise ProtocolError(source, f"{name} has the wrong type", what)
-    return what
+    try:
+        return _reader(kind)(what)
+    except _WrongTypeError:
+        raise ProtocolError(source, f"{name} has the wrong type", what) from None
 
 
 def read_object(kind: type, what: object, source: str, name: str) -> Any:
     """Return what a JSON value says, as an object of a dataclass, whose fields are the members.
+
+    Fields whose type is a dataclass hold objects of it, and those of type `tuple` tuples.
 
     Args:
         kind: the dataclass.
@@ -70,36 +73,46 @@ def read_object(kind: type, what: object, source: str, name: str) -> Any:
     Raises:
         ProtocolError: it is no object, or has not the members, or they have not the types, of the dataclass.
     """
+    try:
+        return _object_reader(kind)(what)
+    except _WrongTypeError:
+        raise ProtocolError(source, _mistake(kind, what, name), what) from None
+
+
+def _mistake(kind: type, what: object, name: str) -> str:
+    """Return why a value is no object of a dataclass."""
     if not isinstance(what, dict):
-        raise ProtocolError(source, "this is not an object", what)
-    types = _types(kind)
+        return "this is not an object"
+    readers, needed = _members(kind)
     for member, value in what.items():
-        if member not in types:
-            raise ProtocolError(source, f"{name} has an unknown member {member!r}", what)
-        if not _has_type(value, types[member]):
-            raise ProtocolError(source, f"{member} of {name} has the wrong type", what)
-    if missing := [each for each, default in defaults(kind) if default is MISSING and each not in what]:
-        raise ProtocolError(source, f"{name} lacks {', '.join(missing)}", what)
-    return kind(**what)
+        if member not in readers:
+            return f"{name} has an unknown member {member!r}"
+        try:
+            readers[member](value)
+        except _WrongTypeError:
+            return f"{member} of {name} has the wrong type"
+    return f"{name} lacks {', '.join(each for each in readers if each in needed and each not in what)}"
 
 
-def read_tagged_object(kinds: Mapping[str, type], what: object, source: str) -> Any:
-    """Return what a JSON object says, as an object of the dataclass that its member `is` names.
+def read_tagged_object(kinds: Mapping[str, type], what: object, source: str, tag: str = "is") -> Any:
+    """Return what a JSON object says, as an object of the dataclass that its member `tag` names.
 
     Args:
         kinds: the dataclasses by their words.
         source: who has sent it, for errors.
 
     Raises:
-        ProtocolError: see `read_object`; or `is` names none of them.
+        ProtocolError: see `read_object`; or the member names none of them.
     """
     if not isinstance(what, dict):
         raise ProtocolError(source, "this is not an object", what)
-    word = what.get("is")
+    word = what.get(tag)
     kind = kinds.get(word) if isinstance(word, str) else None
     if kind is None:
         raise ProtocolError(source, f"unknown message {word!r}", what)
-    return read_object(kind, {name: value for name, value in what.items() if name != "is"}, source, repr(word))
+    members = dict(what)
+    del members[tag]
+    return read_object(kind, members, source, repr(word))
 
 
 @cache
@@ -111,28 +124,171 @@ def defaults(kind: type) -> tuple[tuple[str, Any], ...]:
     )
 
 
+_Read = Callable[[Any], Any]
+_ReadAll = Callable[[Collection[Any]], list[Any]]
+
+
+class _WrongTypeError(Exception):
+    """A value has not the type that it should have."""
+
+
 @cache
-def _types(kind: type) -> dict[str, Any]:
+def _members(kind: type) -> tuple[dict[str, _Read], frozenset[str]]:
+    """Return the function that reads each field of a dataclass, and the names of the fields that have no default."""
     hints = get_type_hints(kind)
-    return {each.name: hints[each.name] for each in fields(kind)}
+    readers = {each.name: _reader(hints[each.name]) for each in fields(kind)}
+    return readers, frozenset(name for name, default in defaults(kind) if default is MISSING)
 
 
-def _has_type(value: object, kind: Any) -> bool:
-    """Whether a JSON value has a type. Numbers must be finite, and integers in range."""
-    match get_origin(kind) or kind:
-        case origin if origin is UnionType:
-            return any(_has_type(value, each) for each in get_args(kind))
-        case origin if origin is Sequence:
-            (inside,) = get_args(kind)
-            return isinstance(value, list) and all(_has_type(each, inside) for each in value)
-        case origin if origin is Mapping:
-            _, inside = get_args(kind)
-            return isinstance(value, dict) and all(_has_type(each, inside) for each in value.values())
-    if kind is object:
-        return True
+@cache
+def _reader(kind: Any) -> _Read:
+    """Return the function that reads a value of a type, and raises `_WrongTypeError` for any other value.
+
+    It is made once for each type: a run may have a hundred thousand conduits.
+    """
+    if kind in _SCALAR_READERS:
+        return _SCALAR_READERS[kind]
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin is UnionType:
+        others = [_reader(each) for each in inside if each is not NoneType]
+        return _union_reader(others, allows_none=NoneType in inside)
+    if origin is Sequence:
+        return _list_reader(_items_reader(inside[0]), list)
+    if origin is tuple:
+        return _list_reader(_items_reader(inside[0]), tuple)
+    if origin is Mapping:
+        return _mapping_reader(*inside)
+    if origin is Literal:
+        return _word_reader(frozenset(inside))
+    assert isinstance(kind, type), f"a type that JSON has not: {kind}"
+    return _object_reader(kind)
+
+
+@cache
+def _items_reader(kind: Any) -> _ReadAll:
+    """Return the function that reads all values of a collection; most of very long ones are of integers."""
     if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool) and -INTEGER_END <= value < INTEGER_END
-    if kind is float:
-        return _has_type(value, int) or (isinstance(value, float) and math.isfinite(value))
-    assert kind in (str, bool, NoneType), f"a type that JSON has not: {kind}"
-    return isinstance(value, kind)
+        return _read_integers
+    read = _reader(kind)
+    return lambda values: [read(each) for each in values]
+
+
+def _read_text(value: Any) -> Any:
+    if type(value) is str:
+        return value
+    raise _WrongTypeError
+
+
+def _read_truth(value: Any) -> Any:
+    if value is True or value is False:
+        return value
+    raise _WrongTypeError
+
+
+def _read_integer(value: Any) -> Any:
+    if type(value) is int and -INTEGER_END <= value < INTEGER_END:
+        return value
+    raise _WrongTypeError
+
+
+def _read_integers(values: Collection[Any]) -> list[Any]:
+    for each in values:
+        if type(each) is not int or not -INTEGER_END <= each < INTEGER_END:
+            raise _WrongTypeError
+    return list(values)
+
+
+def _read_number(value: Any) -> Any:
+    if type(value) is float and math.isfinite(value):
+        return value
+    return _read_integer(value)
+
+
+#: Numbers must be finite, and integers in range.
+_SCALAR_READERS: dict[Any, _Read] = {
+    str: _read_text,
+    bool: _read_truth,
+    int: _read_integer,
+    float: _read_number,
+    object: lambda value: value,
+}
+
+
+def _union_reader(others: Sequence[_Read], *, allows_none: bool) -> _Read:
+    def read(value: Any) -> Any:
+        if value is None and allows_none:
+            return None
+        for each in others:
+            try:
+                return each(value)
+            except _WrongTypeError:
+                continue
+        raise _WrongTypeError
+
+    return read
+
+
+def _list_reader(read_all: _ReadAll, make: Callable[[list[Any]], Sequence[Any]]) -> _Read:
+    def read(value: Any) -> Any:
+        if isinstance(value, list):
+            return make(read_all(value))
+        raise _WrongTypeError
+
+    return read
+
+
+def _mapping_reader(keys: type, inside: type) -> _Read:
+    """Read mappings. JSON has only texts as keys, so that those with other keys come as lists of pairs."""
+    read_keys, read_all = _items_reader(keys), _items_reader(inside)
+    form = dict if keys is str else list
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, form):
+            raise _WrongTypeError
+        try:
+            made = dict(value)
+        except (TypeError, ValueError):
+            raise _WrongTypeError from None
+        return dict(zip(read_keys(made), read_all(made.values()), strict=True))
+
+    return read
+
+
+def _word_reader(words: frozenset[str]) -> _Read:
+    def read(value: Any) -> Any:
+        if type(value) is str and value in words:
+            return value
+        raise _WrongTypeError
+
+    return read
+
+
+@cache
+def _object_reader(kind: type) -> _Read:
+    assert not hasattr(kind, "__post_init__"), f"what {kind} does with its fields would be left out"
+    readers, needed = _members(kind)
+    names = tuple(readers)
+    has_only_integers = all(each is _read_integer for each in readers.values())
+    new = object.__new__
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise _WrongTypeError
+        if tuple(value) != names:
+            return read_some(value)
+        # As its own method would, but without a call for each field: what is frozen is frozen from here on.
+        made: Any = new(kind)
+        if has_only_integers:
+            _read_integers(value.values())
+            vars(made).update(value)
+        else:
+            vars(made).update({member: readers[member](each) for member, each in value.items()})
+        return made
+
+    def read_some(value: dict[str, Any]) -> Any:
+        """Read an object some of whose fields have their defaults, or come in another order."""
+        if not needed <= value.keys() <= readers.keys():
+            raise _WrongTypeError
+        return kind(**{member: readers[member](each) for member, each in value.items()})
+
+    return read

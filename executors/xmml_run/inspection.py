@@ -17,7 +17,7 @@ from xmml_executors.run_folder import DOOR, EVENTS, SECRET
 from xmml_executors.run_lock import LOCK, is_owned
 from xmml_executors.run_outputs import read_events
 from xmml_executors.run_seal import LARGEST_PLAN_BYTES, SEAL, NotOurs, sealed_run
-from xmml_planner import Plan, PlanFormatError, plan_from_text
+from xmml_planner import Plan, PlanFormatError, opened_conduit, plan_from_text
 
 from xmml.late_dataclass import dataclass
 from xmml_run.asking import ask
@@ -163,7 +163,7 @@ def _read_run(folder: OpenFolder, *, may_ask: bool = True) -> RunView:
     try:
         plan = plan_from_text(folder.read("plan.json").decode())
         events = list(read_events(folder))
-        plan = plan.with_opened(event["conduit"] for event in events if event["what"] == "opened")
+        plan = plan.with_opened(opened_conduit(each["conduit"]) for each in events if each["what"] == "opened")
     except FileNotFoundError:
         raise _no_run(folder.path) from None
     except PlanFormatError as error:

@@ -16,6 +16,7 @@ from xmml_planner.execution_plan import (
     Plan,
     PlannedInstance,
     PortSpec,
+    opened_conduit,
     plan_from_text,
 )
 from xmml_planner.plain_values import PlanFormatError
@@ -36,6 +37,7 @@ __all__ = [
     "PortSpec",
     "WishError",
     "missing_programs",
+    "opened_conduit",
     "plan",
     "plan_from_text",
     "summary",

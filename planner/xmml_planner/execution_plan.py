@@ -440,10 +440,9 @@ class Plan:
                 found[conduit.receiver].append(conduit)
         return found
 
-    def with_opened(self, conduits: Iterable[Mapping[str, Any]]) -> Plan:
-        """Return the plan with the conduits that handles have made while the model ran, as the coordinator tells
-        them."""
-        opened = tuple(read(ConduitSpec, conduit, "conduit") for conduit in conduits)
+    def with_opened(self, conduits: Iterable[ConduitSpec]) -> Plan:
+        """Return the plan with the conduits that handles have made while the model ran."""
+        opened = tuple(conduits)
         return dataclasses.replace(self, conduits=self.conduits + opened) if opened else self
 
     def spec(self, name: str) -> dict[str, Any]:
@@ -507,6 +506,15 @@ def plan_from_text(text: str) -> Plan:
     _check_paths(made)
     vars(made)["text"] = text
     return made
+
+
+def opened_conduit(plain: object) -> ConduitSpec:
+    """Return a conduit that a handle has made while the model ran, as the events of the run tell it.
+
+    Raises:
+        PlanFormatError: a field is missing, unknown, or of another type.
+    """
+    return read(ConduitSpec, plain, "conduit")
 
 
 def _check_paths(plan: Plan) -> None:

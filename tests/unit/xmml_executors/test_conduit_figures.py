@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from xmml_executors.conduit_figures import from_events, merged
+from xmml_executors.coordinator_events import Figures, MethodReport
 from xmml_planner import ConduitSpec
 from xmml_run.conduit_table import conduit_lines
 
 CONDUITS = [ConduitSpec(1, "a.o -> b.i", "a", "o", "b", "i", 4, 1 << 20)]
 
 
-def row(**fields: Any) -> dict[str, Any]:
-    return {
-        "conduit": 1,
-        "chosen": None,
-        "protected": False,
-        "refused": {},
-        "slower": [],
-        "messages": 0,
-        "bytes": 0,
-        "messages_per_s": 0.0,
-        "bytes_per_s": 0.0,
-        "latency_s": None,
-        **fields,
-    }
+NOTHING_PASSED = MethodReport(1, "a.o -> b.i", None, False, {}, (), 0, 0, 0.0, 0.0, None)
+
+
+def said(*, sending: Sequence[MethodReport] = (), receiving: Sequence[MethodReport] = ()) -> Figures:
+    return Figures("a", 1, tuple(sending), tuple(receiving))
 
 
 def test_the_sender_says_the_method_and_the_receiver_what_was_taken() -> None:
-    sent = row(chosen="shm", refused={"inproc": "no"}, slower=["tcp"], messages=9, bytes=900, latency_s=1e-5)
-    assert not merged(CONDUITS, [{"sending": [sent], "receiving": []}])[0].protected
-    assert merged(CONDUITS, [{"sending": [{**sent, "protected": True}], "receiving": []}])[0].protected
-    answers = [
-        {"sending": [sent], "receiving": []},
-        {"sending": [], "receiving": [row(chosen="shm", messages=7, bytes=700)]},
-    ]
-    (figures,) = merged(CONDUITS, answers)
+    sent = dataclasses.replace(
+        NOTHING_PASSED,
+        chosen="shm",
+        refused={"inproc": "no"},
+        slower=("tcp",),
+        messages=9,
+        bytes=900,
+        latency_s=1e-5,
+    )
+    assert not merged(CONDUITS, [said(sending=[sent])])[0].protected
+    assert merged(CONDUITS, [said(sending=[dataclasses.replace(sent, protected=True)])])[0].protected
+    received = dataclasses.replace(NOTHING_PASSED, chosen="shm", messages=7, bytes=700)
+    (figures,) = merged(CONDUITS, [said(sending=[sent]), said(receiving=[received])])
     assert (figures.method, figures.sent, figures.received, figures.bytes) == ("shm", 9, 7, 900)
     assert (figures.refused, figures.slower, figures.latency_s) == ({"inproc": "no"}, ("tcp",), 1e-5)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import signal
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pytest
 from xmml_executors.coordination import (
@@ -16,6 +15,7 @@ from xmml_executors.coordination import (
     SETTLE_ELSEWHERE_S,
     SETTLE_S,
     TERMINATE_AFTER_S,
+    THE_SYSTEM,
     Abort,
     Confirm,
     Coordination,
@@ -25,43 +25,68 @@ from xmml_executors.coordination import (
     Phase,
     Signal,
 )
+from xmml_executors.coordinator_events import (
+    Away,
+    Back,
+    ConduitTotals,
+    Confirmed,
+    CoordinatorEvent,
+    Failed,
+    Figures,
+    Joined,
+    Left,
+    Lost,
+    MethodChanged,
+    MethodChosen,
+    Opened,
+    Progress,
+    Refused,
+    Resumed,
+    Wait,
+    Waiting,
+    Warned,
+)
+from xmml_executors.deadlock import WaitKind
 from xmml_executors.disconnected_instances import TOLD_AFTER_S
 from xmml_executors.instance_record import Lifecycle
 from xmml_executors.outcome import ExitStatus
-from xmml_planner import FIRST_OPENED, Plan
+from xmml_planner import FIRST_OPENED, ConduitSpec, Plan
 from xmml_planner.execution_plan import Route
 from xmml_planner.sites import Site
 
 MakePlan = Callable[..., Plan]
 
 
-def started(plan: Plan, *, joined: bool = True, limits: bool = True, elsewhere: Sequence[str] = ()) -> Coordination:
+def started(plan: Plan, *, join: bool = True, limits: bool = True, elsewhere: Sequence[str] = ()) -> Coordination:
     """Return a run whose instances have all started, and joined."""
     run = Coordination(plan, limits=limits, elsewhere=elsewhere)
     for number, name in enumerate(run.records):
         run.on_started(name, 100 + number, 0.0)
-        if joined:
-            hear(run, {"event": "joined", "instance": name, "language": "python", "host": "here"}, 0.0)
+        if join:
+            hear(run, joined(name), 0.0)
     return run
 
 
-def hear(run: Coordination, event: dict[str, Any], now: float) -> list[Order]:
+def hear(run: Coordination, event: CoordinatorEvent, now: float) -> list[Order]:
     """An event that comes by itself."""
     return [*run.on_native(event, now), *run.look_for_deadlock(now)]
 
 
-def left(name: str, runs: int = 1, conduits: Sequence[dict[str, int]] = ()) -> dict[str, Any]:
-    return {"event": "left", "instance": name, "runs": runs, "conduits": list(conduits)}
+def joined(name: str, language: str = "python") -> Joined:
+    return Joined(name, 100, "here", language, "1.0")
 
 
-def waits(name: str, *on: tuple[int, str], epoch: int = 1, **counts: dict[int, int]) -> dict[str, Any]:
-    pairs = {key: list(counts.get(key, {}).items()) for key in ("sent", "received")}
-    listed = [{"conduit": conduit, "kind": kind} for conduit, kind in on]
-    return {"event": "waiting", "instance": name, "epoch": epoch, "waits": listed, **pairs}
+def left(name: str, runs: int = 1, conduits: Sequence[ConduitTotals] = ()) -> Left:
+    return Left(name, runs, tuple(conduits), 0.0)
 
 
-def confirmed(name: str, epoch: int = 1, still: bool = True) -> dict[str, Any]:
-    return {"event": "confirmed", "instance": name, "epoch": epoch, "still": still}
+def waits(name: str, *on: tuple[int, WaitKind], epoch: int = 1, **counts: dict[int, int]) -> Waiting:
+    listed = tuple(Wait(*each) for each in on)
+    return Waiting(name, epoch, listed, False, counts.get("sent", {}), counts.get("received", {}))
+
+
+def confirmed(name: str, epoch: int = 1, still: bool = True) -> Confirmed:
+    return Confirmed(name, epoch, still)
 
 
 def of_kind(orders: Sequence[Order], kind: type) -> list[Order]:
@@ -84,7 +109,7 @@ def test_a_run_is_done_when_every_instance_has_left_and_ended(make_plan: MakePla
 
 def test_an_instance_may_join_before_the_news_that_its_process_has_started(make_plan: MakePlan) -> None:
     run = Coordination(make_plan("a"))
-    hear(run, {"event": "joined", "instance": "a", "language": "c++", "host": "here"}, 0.0)
+    hear(run, joined("a", "c++"), 0.0)
     run.on_started("a", 100, 0.0)
     hear(run, left("a"), 1.0)
     run.on_ended("a", 0, None, 1.1)
@@ -101,7 +126,7 @@ def test_a_process_may_end_before_the_news_that_it_left(make_plan: MakePlan) -> 
 
 
 def test_a_program_that_never_joins_fails(make_plan: MakePlan) -> None:
-    run = started(make_plan("a"), joined=False)
+    run = started(make_plan("a"), join=False)
     run.on_ended("a", 0, None, 1.0)
     assert run.deadline == 1.0 + JOINING_NEWS_S
     run.on_time(1.0 + JOINING_NEWS_S)
@@ -119,7 +144,7 @@ def test_a_nonzero_status_fails_also_after_leaving(make_plan: MakePlan) -> None:
 
 def test_when_one_fails_the_others_are_told_then_terminated_then_killed(make_plan: MakePlan) -> None:
     run = started(make_plan("a", "b"))
-    hear(run, {"event": "failed", "instance": "a", "text": "bad input"}, 1.0)
+    hear(run, Failed("a", "bad input"), 1.0)
     (abort,) = of_kind(run.on_time(1.0 + SETTLE_S), Abort)
     assert "a failed: bad input" in abort.reason  # type: ignore[union-attr]
     run.on_ended("a", 1, None, 1.2)
@@ -139,7 +164,7 @@ def test_the_timers_leave_room_for_ending_every_run_within_two_seconds_of_a_faul
 
 def test_who_is_gone_at_another_site_without_a_word_is_not_blamed_if_its_job_is_over(make_plan: MakePlan) -> None:
     run = started(make_plan("a", "b"), elsewhere=["a"])
-    run.on_native({"event": "lost", "instance": "a"}, 1.0)
+    run.on_native(Lost("a"), 1.0)
     assert run.on_time(1.0 + SETTLE_S) == []
     run.on_ended("a", None, signal.SIGTERM, 1.2)
     run.on_site_suspected(1.3)
@@ -169,7 +194,7 @@ def test_the_end_of_an_instance_whose_site_was_given_up_before_is_no_news(make_p
 
 def test_who_is_gone_at_another_site_is_blamed_if_nothing_else_is_heard(make_plan: MakePlan) -> None:
     run = started(make_plan("a", "b"), elsewhere=["a"])
-    run.on_native({"event": "lost", "instance": "a"}, 1.0)
+    run.on_native(Lost("a"), 1.0)
     assert run.deadline == 1.0 + SETTLE_ELSEWHERE_S
     run.on_time(1.0 + SETTLE_ELSEWHERE_S)
     assert outcome(run)[1] == "a failed: it lost its connection to the run"
@@ -177,7 +202,7 @@ def test_who_is_gone_at_another_site_is_blamed_if_nothing_else_is_heard(make_pla
 
 def test_who_ends_at_another_site_with_an_exit_status_is_blamed_at_once(make_plan: MakePlan) -> None:
     run = started(make_plan("a", "b"), elsewhere=["a"])
-    run.on_native({"event": "lost", "instance": "a"}, 1.0)
+    run.on_native(Lost("a"), 1.0)
     run.on_ended("a", 3, None, 1.1)
     assert run.deadline == 1.1 + SETTLE_S
     run.on_time(1.1 + SETTLE_S)
@@ -186,26 +211,22 @@ def test_who_ends_at_another_site_with_an_exit_status_is_blamed_at_once(make_pla
 
 def test_a_partner_elsewhere_that_is_named_may_still_turn_out_to_be_the_cause(make_plan: MakePlan) -> None:
     run = started(make_plan("a", "b"), elsewhere=["a"])
-    run.on_native({"event": "failed", "instance": "b", "text": "a cannot be reached"}, 1.0)
+    run.on_native(Failed("b", "a cannot be reached"), 1.0)
     assert run.on_time(1.0 + SETTLE_S) == []
     run.on_ended("a", 3, None, 1.9)
     run.on_time(1.9 + SETTLE_S)
     assert "a failed: it ended with exit status 3" in outcome(run)[1]
 
 
-def away(name: str, limit_s: float = 60.0) -> dict[str, Any]:
-    return {"event": "away", "instance": name, "limit_s": limit_s}
-
-
-def back(name: str) -> dict[str, Any]:
-    return {"event": "back", "instance": name}
+def away(name: str) -> Away:
+    return Away(name, 60.0)
 
 
 def test_who_is_away_and_comes_back_in_a_moment_is_not_worth_a_word(make_plan: MakePlan) -> None:
     run = started(make_plan("a", "b"))
     assert hear(run, away("a"), 1.0) == []
     assert run.records["a"].away_since == 1.0
-    assert hear(run, back("a"), 1.5) == []
+    assert hear(run, Back("a"), 1.5) == []
     assert run.records["a"].away_since is None
     assert (run.deadline, run.phase) == (None, Phase.RUNNING)
 
@@ -220,16 +241,16 @@ def test_people_hear_once_of_those_who_stay_away_and_that_all_are_back(make_plan
     assert isinstance(told, Notice)
     assert told.text.startswith("a, b: the connection to the coordinator is broken")
     assert "within 60 s" in told.text
-    assert hear(run, back("c"), 3.3) == []
+    assert hear(run, Back("c"), 3.3) == []
     assert run.deadline is None
-    assert hear(run, back("a"), 4.0) == []
-    assert hear(run, back("b"), 5.0) == [Notice("every instance is connected to the coordinator again")]
+    assert hear(run, Back("a"), 4.0) == []
+    assert hear(run, Back("b"), 5.0) == [Notice("every instance is connected to the coordinator again")]
 
 
 def test_who_does_not_come_back_has_failed(make_plan: MakePlan) -> None:
     run = started(make_plan("a", "b"))
     hear(run, away("a"), 1.0)
-    hear(run, {"event": "lost", "instance": "a"}, 61.0)
+    hear(run, Lost("a"), 61.0)
     run.on_time(61.0 + SETTLE_S)
     assert outcome(run)[1] == "a failed: it lost its connection to the run"
 
@@ -270,7 +291,7 @@ def test_who_is_away_belongs_to_no_deadlock_until_it_is_back(make_plan: MakePlan
     hear(run, waits("a", (1, "receive")), 1.0)
     hear(run, away("a"), 1.1)
     assert hear(run, waits("b", (0, "receive")), 1.2) == []
-    assert hear(run, back("a"), 1.3) == [Confirm("a", 1), Confirm("b", 1)]
+    assert hear(run, Back("a"), 1.3) == [Confirm("a", 1), Confirm("b", 1)]
 
 
 def test_a_suspicion_is_dropped_when_one_of_its_members_goes_away(make_plan: MakePlan) -> None:
@@ -281,17 +302,17 @@ def test_a_suspicion_is_dropped_when_one_of_its_members_goes_away(make_plan: Mak
     hear(run, away("a"), 1.2)
     hear(run, confirmed("b"), 1.3)
     assert run.phase is Phase.RUNNING
-    hear(run, back("a"), 1.4)
-    hear(run, {"event": "resumed", "instance": "a", "epoch": 1}, 1.4)
+    hear(run, Back("a"), 1.4)
+    hear(run, Resumed("a", 1), 1.4)
     hear(run, confirmed("b"), 1.5)
     assert run.phase is Phase.RUNNING
 
 
 def test_errors_that_follow_from_the_abort_do_not_become_the_cause(make_plan: MakePlan) -> None:
     run = started(make_plan("a", "b"))
-    hear(run, {"event": "failed", "instance": "a", "text": "bad input"}, 1.0)
+    hear(run, Failed("a", "bad input"), 1.0)
     run.on_time(1.2)
-    hear(run, {"event": "failed", "instance": "b", "text": "the run was stopped"}, 1.3)
+    hear(run, Failed("b", "the run was stopped"), 1.3)
     run.on_ended("b", 1, None, 1.4)
     run.on_ended("a", 1, None, 1.4)
     assert run.outcome is not None
@@ -346,7 +367,7 @@ def test_a_full_disk_is_a_failure_of_the_site(make_plan: MakePlan) -> None:
 
 def test_a_killed_supervisor_ends_the_run(make_plan: MakePlan) -> None:
     run = started(make_plan("a", "b"))
-    hear(run, {"event": "lost", "instance": "a"}, 1.0)
+    hear(run, Lost("a"), 1.0)
     run.on_supervisor_exit(1.01)
     assert run.phase is Phase.ENDED
     assert outcome(run)[0] is ExitStatus.SITE_FAILED
@@ -380,7 +401,7 @@ def test_a_member_that_goes_on_ends_the_suspicion(make_plan: MakePlan, news: str
     hear(run, waits("b", (0, "receive")), 1.0)
     hear(run, confirmed("a"), 1.1)
     if news == "resumed":
-        hear(run, {"event": "resumed", "instance": "b", "epoch": 1}, 1.1)
+        hear(run, Resumed("b", 1), 1.1)
         hear(run, confirmed("b", still=True), 1.1)
     else:
         hear(run, confirmed("b", still=False), 1.1)
@@ -391,10 +412,10 @@ def test_events_that_come_together_are_looked_at_together(make_plan: MakePlan) -
     run = started(make_plan("a", "b", couplings=[("a", "b"), ("b", "a")]))
     for event in (waits("a", (1, "receive")), waits("b", (0, "receive"))):
         assert run.on_native(event, 1.0) == []
-    run.on_native({"event": "resumed", "instance": "b", "epoch": 1}, 1.0)
+    run.on_native(Resumed("b", 1), 1.0)
     assert run.look_for_deadlock(1.0) == []
-    for event in (waits("b", (0, "receive"), epoch=2), confirmed("a")):
-        assert run.on_native(event, 1.1) == []
+    assert run.on_native(waits("b", (0, "receive"), epoch=2), 1.1) == []
+    assert run.on_native(confirmed("a"), 1.1) == []
     assert run.look_for_deadlock(1.1) == [Confirm("a", 1), Confirm("b", 2)]
     assert run.look_for_deadlock(1.1) == []
 
@@ -417,7 +438,7 @@ def test_a_conduit_that_is_full_again_grows_again(make_plan: MakePlan) -> None:
         hear(run, waits("a", (0, "send"), epoch=epoch, sent={0: 4}), 1.0)
         hear(run, confirmed("a", epoch), 1.1)
         assert of_kind(hear(run, confirmed("b"), 1.1), Grow) == [Grow(0, capacity)]
-        hear(run, {"event": "resumed", "instance": "a", "epoch": epoch}, 1.2)
+        hear(run, Resumed("a", epoch), 1.2)
 
 
 def test_a_conduit_whose_growth_was_not_enough_grows_again(make_plan: MakePlan) -> None:
@@ -435,8 +456,8 @@ def test_a_conduit_whose_growth_was_not_enough_grows_again(make_plan: MakePlan) 
 def test_the_final_counts_come_from_the_conduits(make_plan: MakePlan) -> None:
     run = started(make_plan("a"))
     totals = [
-        {"conduit": 0, "sent": 3, "received": 0, "bytes": 30, "dropped": 0},
-        {"conduit": 1, "sent": 0, "received": 2, "bytes": 16, "dropped": 0},
+        ConduitTotals(0, sent=3, received=0, bytes=30, dropped=0),
+        ConduitTotals(1, sent=0, received=2, bytes=16, dropped=0),
     ]
     hear(run, left("a", 2, totals), 1.0)
     assert run.records["a"].as_json() == {
@@ -452,27 +473,26 @@ def test_the_final_counts_come_from_the_conduits(make_plan: MakePlan) -> None:
     }
 
 
-def by_relay(conduits: list[int], **refused: str) -> dict[str, Any]:
+def by_relay(*conduits: int, **refused: str) -> MethodChosen:
     """Return the event of conduits of `a` that go through a relay."""
-    how = {"method": "relay", "protected": True, "refused": refused}
-    return {"event": "conduits", "instance": "a", **how, "conduits": conduits}
+    return MethodChosen("a", conduits, "relay", True, refused)
 
 
 def test_people_are_told_once_that_conduits_go_through_relays_that_should_not(make_plan: MakePlan) -> None:
     plan = make_plan("a", "b", couplings=[("a", "b"), ("b", "a")])
     run = started(dataclasses.replace(plan, sites=(Site("local"),)))
     refused = "n1 listens only on its loopback interface (127.0.0.1:4)"
-    (told,) = hear(run, by_relay([0], tcp=refused), 1.0)
+    (told,) = hear(run, by_relay(0, tcp=refused), 1.0)
     assert isinstance(told, Notice)
     assert told.text.startswith(f"a.o -> b.i goes through a relay, which is slower than planned: {refused}; ")
     assert 'listen = "node" in [site.local]' in told.text
-    assert hear(run, by_relay([1], tcp=refused), 1.0) == []
+    assert hear(run, by_relay(1, tcp=refused), 1.0) == []
 
 
 def test_nobody_is_told_to_listen_elsewhere_who_is_refused_for_another_reason(make_plan: MakePlan) -> None:
     plan = make_plan("a", "b", couplings=[("a", "b")])
     run = started(dataclasses.replace(plan, sites=(Site("local"),)))
-    (told,) = hear(run, by_relay([0], tcp="connection refused"), 1.0)
+    (told,) = hear(run, by_relay(0, tcp="connection refused"), 1.0)
     assert isinstance(told, Notice)
     assert "slower than planned: connection refused; " in told.text
     assert "listen = " not in told.text
@@ -482,24 +502,69 @@ def test_conduits_that_the_plan_leads_through_relays_are_nothing_to_tell(make_pl
     plan = make_plan("a", "b", couplings=[("a", "b")])
     route = Route(0, ("local", "far"), "relay", 0.01, 1e6)
     run = started(dataclasses.replace(plan, sites=(Site("local"),), routes=(route,)))
-    assert hear(run, by_relay([0]), 1.0) == []
+    assert hear(run, by_relay(0), 1.0) == []
 
 
 def test_of_conduits_that_handles_open_no_plan_expects_a_method(make_plan: MakePlan) -> None:
     run = started(dataclasses.replace(make_plan("a", "b"), sites=(Site("local"),)))
-    assert hear(run, by_relay([FIRST_OPENED]), 1.0) == []
+    assert hear(run, by_relay(FIRST_OPENED), 1.0) == []
 
 
 def test_a_warning_reaches_people(make_plan: MakePlan) -> None:
     run = started(make_plan("a"))
-    assert hear(run, {"event": "warning", "instance": "a", "text": "drift"}, 1.0) == [Notice("drift", "a")]
+    assert hear(run, Warned("a", "drift"), 1.0) == [Notice("drift", "a")]
 
 
 def test_a_stranger_is_reported_and_does_no_harm(make_plan: MakePlan) -> None:
     run = started(make_plan("a"))
-    (notice,) = hear(run, {"event": "refused", "peer": "10.0.0.9", "reason": "wrong secret"}, 1.0)
+    (notice,) = hear(run, Refused("10.0.0.9", "wrong secret"), 1.0)
     assert "wrong secret" in notice.text  # type: ignore[union-attr]
     assert run.phase is Phase.RUNNING
+
+
+def test_that_the_system_keeps_the_door_shut_is_named_with_a_failure_to_join(make_plan: MakePlan) -> None:
+    run = started(make_plan("a"), join=False)
+    (notice,) = hear(run, Refused(THE_SYSTEM, "has too many open files"), 1.0)
+    assert notice == Notice("the coordinator has too many open files")
+    run.on_ended("a", 1, None, 1.1)
+    assert outcome(run)[1].endswith("; the coordinator has too many open files")
+
+
+def test_an_event_of_an_instance_that_is_not_in_the_plan_is_told(make_plan: MakePlan) -> None:
+    run = started(make_plan("a"))
+    assert hear(run, Lost("z"), 1.0) == [Notice('an instance "z" that is not in the plan reported: lost')]
+    assert run.phase is Phase.RUNNING
+
+
+def test_the_record_of_an_instance_says_how_far_it_is(make_plan: MakePlan) -> None:
+    run = started(make_plan("a"))
+    assert hear(run, Progress("a", 2, 7, 0.5, 10, 80, 11, 88), 1.0) == []
+    record = run.records["a"]
+    assert (record.run, record.iteration, record.time) == (2, 7, 0.5)
+    assert (record.messages_sent, record.bytes_sent) == (10, 80)
+    assert (record.messages_received, record.bytes_received) == (11, 88)
+
+
+def test_the_record_of_a_sender_says_how_its_conduits_travel(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b", couplings=[("a", "b"), ("a", "b")]))
+    assert hear(run, MethodChosen("a", (0,), "shm", False, {}), 1.0) == []
+    assert hear(run, MethodChosen("a", (1,), "tcp", True, {"shm": "not allowed"}), 1.0) == []
+    assert run.records["a"].methods == {0: "shm", 1: "tcp, protected"}
+
+
+def test_a_conduit_that_a_handle_opens_grows_like_those_of_the_plan(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b", couplings=[("a", "b")]))
+    opened = ConduitSpec(FIRST_OPENED, "a.p -> b.q", "a", "p", "b", "q", 16, 1 << 26)
+    assert hear(run, Opened("a", opened), 0.5) == []
+    hear(run, waits("a", (FIRST_OPENED, "send"), sent={FIRST_OPENED: 16}), 1.0)
+    hear(run, waits("b", (0, "receive")), 1.0)
+    hear(run, confirmed("a"), 1.1)
+    assert of_kind(hear(run, confirmed("b"), 1.1), Grow) == [Grow(FIRST_OPENED, 32)]
+
+
+@pytest.mark.parametrize("event", [Figures("a", 1, (), ()), MethodChanged("a", 1, 0, "tcp", None)])
+def test_answers_to_people_change_nothing(make_plan: MakePlan, event: CoordinatorEvent) -> None:
+    assert hear(started(make_plan("a")), event, 1.0) == []
 
 
 def test_the_life_of_an_instance_has_no_way_back(make_plan: MakePlan) -> None:
@@ -513,7 +578,7 @@ def test_only_bystanders_that_repeat_why_the_run_stops_are_not_shown(make_plan: 
     first, second = list(run.records)[:2]
     line = f"{second}: the run was stopped: {first} failed: no water"
     assert not run.repeats_reason(second, line)
-    hear(run, {"event": "failed", "instance": first, "text": "no water"}, 1.0)
+    hear(run, Failed(first, "no water"), 1.0)
     run.on_time(1.0 + SETTLE_S)
     assert run.repeats_reason(second, line)
     assert run.repeats_reason(second, f"{line} (called at micro.c:21)")
@@ -523,7 +588,7 @@ def test_only_bystanders_that_repeat_why_the_run_stops_are_not_shown(make_plan: 
 
 def test_people_are_told_of_messages_that_nobody_received(make_plan: MakePlan) -> None:
     run = started(make_plan("a", "b", couplings=[("a", "b")]))
-    totals = [{"conduit": 0, "sent": 16, "received": 0, "bytes": 160, "dropped": 1995}]
+    totals = [ConduitTotals(0, sent=16, received=0, bytes=160, dropped=1995)]
     (notice,) = hear(run, left("a", 1, totals), 1.0)
     assert isinstance(notice, Notice)
     assert notice.instance == "a"
@@ -535,14 +600,14 @@ def by_hand(plan: Plan) -> Coordination:
     run = Coordination(plan, by_hand={"b"})
     run.on_started("a", 100, 0.0)
     for name in ("a", "b"):
-        run.on_native({"event": "joined", "instance": name, "language": "python", "host": "here"}, 0.0)
+        run.on_native(joined(name), 0.0)
     return run
 
 
 def test_an_instance_that_was_started_by_hand_is_done_when_it_has_left(make_plan: MakePlan) -> None:
     run = by_hand(make_plan("a", "b"))
     run.on_native(left("b"), 1.0)
-    run.on_native({"event": "lost", "instance": "b"}, 1.1)
+    run.on_native(Lost("b"), 1.1)
     run.on_native(left("a"), 1.2)
     run.on_ended("a", 0, None, 1.3)
     assert run.phase is Phase.ENDED
@@ -551,7 +616,7 @@ def test_an_instance_that_was_started_by_hand_is_done_when_it_has_left(make_plan
 
 def test_an_instance_that_was_started_by_hand_and_is_lost_ends_the_run(make_plan: MakePlan) -> None:
     run = by_hand(make_plan("a", "b"))
-    run.on_native({"event": "lost", "instance": "b"}, 1.0)
+    run.on_native(Lost("b"), 1.0)
     assert of_kind(run.on_time(1.0 + SETTLE_S), Abort)
     run.on_ended("a", 1, None, 1.2)
     assert run.phase is Phase.ENDED
@@ -564,6 +629,6 @@ def test_a_run_that_is_stopped_ends_when_those_who_were_started_by_hand_have_gon
     run.on_interrupt(1.0)
     run.on_ended("a", None, signal.SIGTERM, 1.1)
     assert run.phase is Phase.STOPPING
-    run.on_native({"event": "lost", "instance": "b"}, 1.2)
+    run.on_native(Lost("b"), 1.2)
     assert run.phase is Phase.ENDED
     assert run.records["b"].state is Lifecycle.STOPPED

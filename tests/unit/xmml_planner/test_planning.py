@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from xmml_planner import Plan, PlanFormatError, missing_programs, plan, plan_from_text, summary
+from xmml_planner import Plan, PlanFormatError, missing_programs, opened_conduit, plan, plan_from_text, summary
 
 from xmml.model import Model
 
@@ -170,6 +170,6 @@ def test_a_program_is_told_its_scales_in_base_units(model: MakeModel) -> None:
 def test_a_conduit_that_a_handle_has_made_is_told_without_what_has_its_default(model: MakeModel) -> None:
     told = {"id": 1 << 30, "name": "a.o -> b.i", "sender": "a", "sender_port": "o", "receiver": "b"}
     told |= {"receiver_port": "i", "capacity": 16, "byte_budget": 1 << 26}
-    made = plan(model(AB)).with_opened([told])
+    made = plan(model(AB)).with_opened([opened_conduit(told)])
     assert made.by_conduit[1 << 30].name == "a.o -> b.i"
     assert made.by_conduit[1 << 30].sender_copy is None
