@@ -2,11 +2,7 @@
 
 `xmml-run` listens on an abstract Unix socket whose name stands in `.questions` in the run's folder, a file that only
 its owner can read; the kernel says who connects, and other users are turned away. A question is one line of JSON, and
-so is the answer:
-
-    {"ask": "status"}
-    {"ask": "change", "conduits": [3], "methods": ["tcp"]}
-    {"ask": "stop"}
+so is the answer (see `xmml_executors.queries`).
 """
 
 from __future__ import annotations
@@ -17,7 +13,7 @@ import os
 import selectors
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -30,7 +26,9 @@ from xmml_executors.conduit_figures import ConduitFigures, merged
 from xmml_executors.instance_record import InstanceRecord, Lifecycle
 from xmml_executors.open_folder import OpenFolder
 from xmml_executors.peers import is_ours
+from xmml_executors.queries import AskChange, AskStatus, AskStop, Query, read_query
 from xmml_executors.run_folder import DOOR
+from xmml_executors.typed_json import ProtocolError
 
 #: How long instances may take to say how their conduits travel; whoever is late is left out.
 FIGURES_WITHIN_S = 2.0
@@ -46,7 +44,7 @@ class _QueryClient:
 
     connection: socket.socket
     question: bytes = b""
-    kind: str = ""
+    query: Query | None = None
     number: int = 0
     awaited: dict[Any, Any] = field(default_factory=dict)
     figures: list[events.Figures] = field(default_factory=list)
@@ -93,11 +91,11 @@ class QueryServer:
     @property
     def deadline(self) -> float | None:
         """When `on_time` wants to be called."""
-        return min((asker.until for asker in self._askers if asker.kind), default=None)
+        return min((asker.until for asker in self._askers if asker.query), default=None)
 
     def on_time(self, now: float) -> None:
         """Answer those who have waited long enough."""
-        for asker in [each for each in self._askers if each.kind and each.until <= now]:
+        for asker in [each for each in self._askers if each.query and each.until <= now]:
             self._answer(asker)
 
     def on_native(self, event: events.CoordinatorEvent) -> None:
@@ -106,15 +104,15 @@ class QueryServer:
             self._plan = self._plan.with_opened([event.conduit])
         for asker in list(self._askers):
             match event:
-                case events.Figures() if asker.kind == "status" and event.number == asker.number:
+                case events.Figures() if isinstance(asker.query, AskStatus) and event.number == asker.number:
                     asker.figures.append(event)
                     asker.awaited.pop(event.instance, None)
-                case events.MethodChanged() if asker.kind == "change" and event.change in asker.awaited:
+                case events.MethodChanged() if isinstance(asker.query, AskChange) and event.change in asker.awaited:
                     asker.changes[event.change] = event
                     asker.awaited.pop(event.change)
-                case events.Left() | events.Lost() | events.Away() if asker.kind == "status":
+                case events.Left() | events.Lost() | events.Away() if isinstance(asker.query, AskStatus):
                     asker.awaited.pop(event.instance, None)
-            if asker.kind and not asker.awaited:
+            if asker.query and not asker.awaited:
                 self._answer(asker)
 
     def close(self) -> None:
@@ -149,19 +147,20 @@ class QueryServer:
         asker.question += chunk
         if not chunk or len(asker.question) > LONGEST_QUESTION_BYTES:
             self._let_go(asker)
-        elif asker.question.endswith(b"\n") and not asker.kind:
+        elif asker.question.endswith(b"\n") and asker.query is None:
             self._begin(asker)
 
     def _begin(self, asker: _QueryClient) -> None:
         try:
-            question = json.loads(asker.question)
-            begin: Callable[[_QueryClient, Mapping[str, Any]], None] = {
-                "status": self._begin_status,
-                "change": self._begin_change,
-                "stop": self._begin_stop,
-            }[question["ask"]]
-            begin(asker, question)
-        except (ValueError, KeyError, TypeError):
+            asker.query = read_query(asker.question)
+            match asker.query:
+                case AskStatus():
+                    self._begin_status(asker)
+                case AskChange(conduits, methods):
+                    self._begin_change(asker, conduits, methods)
+                case AskStop():
+                    self._stop()
+        except (ProtocolError, ValueError, OverflowError):
             self._reply(asker, {"error": "this question is not understood"})
         except RuntimeError as error:
             self._reply(asker, {"error": str(error)})
@@ -169,29 +168,21 @@ class QueryServer:
             if not asker.awaited:
                 self._answer(asker)
 
-    def _begin_status(self, asker: _QueryClient, question: Mapping[str, Any]) -> None:
+    def _begin_status(self, asker: _QueryClient) -> None:
         self._count += 1
         asker.number, asker.until = self._count, time.monotonic() + FIGURES_WITHIN_S
-        asker.kind = "status"
         if self._coordinator is not None:
             asker.awaited = {name: name for name, record in self._records.items() if can_answer(record)}
             self._coordinator.enquire(asker.number)
 
-    def _begin_change(self, asker: _QueryClient, question: Mapping[str, Any]) -> None:
+    def _begin_change(self, asker: _QueryClient, conduits: Sequence[int], methods: Sequence[str]) -> None:
         if self._coordinator is None:
             raise RuntimeError("the run has not begun: its programs are being made")
-        conduits = [int(conduit) for conduit in question["conduits"]]
-        methods = [str(method) for method in question["methods"]]
         asker.until = time.monotonic() + CHANGE_WITHIN_S
-        asker.kind = "change"
-        asker.awaited = {self._coordinator.change(conduit, methods): conduit for conduit in conduits}
-
-    def _begin_stop(self, asker: _QueryClient, question: Mapping[str, Any]) -> None:
-        asker.kind = "stop"
-        self._stop()
+        asker.awaited = {self._coordinator.change(conduit, list(methods)): conduit for conduit in conduits}
 
     def _answer(self, asker: _QueryClient) -> None:
-        if asker.kind == "change":
+        if isinstance(asker.query, AskChange):
             late = [
                 {"conduit": conduit, "method": None, "problem": "nobody answered in time"}
                 for conduit in asker.awaited.values()
@@ -202,7 +193,7 @@ class QueryServer:
             ]
             self._reply(asker, {"changes": [*given, *late]})
             return
-        if asker.kind == "stop":
+        if isinstance(asker.query, AskStop):
             self._reply(asker, {"stopping": True})
             return
         instances = {name: status_of(record) for name, record in self._records.items()}

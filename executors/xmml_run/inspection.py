@@ -13,6 +13,7 @@ from xmml_executors.conduit_figures import from_events
 from xmml_executors.instance_record import InstanceRecord
 from xmml_executors.launch.site.journal import JOURNAL
 from xmml_executors.open_folder import OpenFolder
+from xmml_executors.queries import AskStatus
 from xmml_executors.run_folder import DOOR, EVENTS, SECRET
 from xmml_executors.run_lock import LOCK, is_owned
 from xmml_executors.run_outputs import read_events
@@ -20,10 +21,10 @@ from xmml_executors.run_seal import LARGEST_PLAN_BYTES, SEAL, NotOurs, sealed_ru
 from xmml_planner import Plan, PlanFormatError, opened_conduit, plan_from_text
 
 from xmml.late_dataclass import dataclass
-from xmml_run.asking import ask
 from xmml_run.detach import OUTPUT
 from xmml_run.errors import NotARun
 from xmml_run.file_growth import wait_for_growth
+from xmml_run.run_queries import ask
 
 #: How long to wait for logs to grow before looking whether the run goes on.
 LOOK_EVERY_S = 0.5
@@ -176,7 +177,7 @@ def _read_run(folder: OpenFolder, *, may_ask: bool = True) -> RunView:
         rows = _with_sites(last["instances"], plan)
         return RunView(folder, *how, rows, last["wall_s"], conduits, not_bound=not_bound)
     sites = _last_words(events)
-    live = ask(folder, {"ask": "status"}) if may_ask else None
+    live = ask(folder, AskStatus()) if may_ask else None
     if live is not None:
         rows = _with_sites(live["instances"], plan)
         return RunView(folder, going(rows, sites), "", rows, None, live["conduits"], sites, not_bound)

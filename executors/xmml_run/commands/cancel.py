@@ -8,16 +8,17 @@ from argparse import ArgumentParser, Namespace
 from xmml_executors.launch.site.journal import read_journal
 from xmml_executors.open_folder import OpenFolder
 from xmml_executors.outcome import ExitStatus, SiteError
+from xmml_executors.queries import AskStop
 from xmml_executors.run_folder import SECRET
 from xmml_executors.run_lock import is_owned
 from xmml_executors.run_outputs import read_events
 from xmml_planner import PlanFormatError, plan_from_text
 
 from xmml_run.arguments import add_run_argument
-from xmml_run.asking import ask
 from xmml_run.errors import NotARun
 from xmml_run.follow import wait_until_ended
 from xmml_run.inspection import open_run, read_own_run
+from xmml_run.run_queries import ask
 
 DESCRIPTION = (
     "Stop a run, and remove every trace of it at every site. A run that goes on is stopped by its own xmml-run, which "
@@ -46,7 +47,7 @@ def run(options: Namespace) -> int:
 
 
 def _cancel(folder: OpenFolder) -> int:
-    is_going = ask(folder, {"ask": "stop"}) is not None or (is_owned(folder) and _is_ending(folder))
+    is_going = ask(folder, AskStop()) is not None or (is_owned(folder) and _is_ending(folder))
     if is_going:
         try:
             has_ended = _wait(folder)
