@@ -141,6 +141,10 @@ pub enum ToInstance {
     Opened { request: u32, conduit: Option<ConduitSpec>, table: Option<Table>, is_gone: bool, problem: Option<String> },
     /// Every other instance has left: nobody will open the handles that were given away.
     NobodyElse,
+    /// A tap has joined: this conduit shows it what passes an out port from now on.
+    Tap { conduit: ConduitSpec },
+    /// The tap at the end of this conduit is gone.
+    TapGone { conduit: u32 },
     /// Answers `Leaving`: the coordinator has it; the connection may close.
     Goodbye,
 }

@@ -338,6 +338,11 @@ impl ConduitSpec {
         }
     }
 
+    /// Whether it leads to a tap.
+    pub fn leads_to_tap(&self) -> bool {
+        self.pool.as_ref().is_some_and(|pool| pool.is_tap)
+    }
+
     /// Which of its connections are protected.
     pub fn protection(&self) -> Protection {
         match self.protect {
@@ -378,6 +383,9 @@ pub struct PoolSpec {
     /// The writer does not wait for the reader: of what waits, the oldest is lost.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub may_lose: bool,
+    /// The reader is a tap: the model does not know it, and nothing that the writer does depends on it. It may lose objects.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_tap: bool,
 }
 
 impl PoolSpec {

@@ -85,6 +85,16 @@ impl Coordinator {
         .map_err(|error: serde_json::Error| PyValueError::new_err(format!("the plan cannot be read: {error}")))
     }
 
+    /// Make a tap known, which may join from now on: an instance of which the model knows nothing.
+    ///
+    /// `spec` has the fields of an instance of the plan, and its conduits, which begin at out ports of other instances and are pools with
+    /// `is_tap`. When it has joined, there is an event "opened" for each, with its number.
+    fn add_tap(&self, py: Python<'_>, spec: &Bound<'_, PyAny>) -> PyResult<()> {
+        let spec = depythonize(spec)?;
+        py.detach(|| self.core.add_tap(spec));
+        Ok(())
+    }
+
     /// Tell every instance that the run is over, and why.
     fn abort(&self, py: Python<'_>, reason: &str) {
         py.detach(|| self.core.abort(reason));

@@ -298,6 +298,12 @@ impl SendingEnd {
         Ok(())
     }
 
+    /// The receiver gets nothing more, whether or not it has left.
+    pub fn give_up_receiver(&mut self) {
+        // That it has taken as many as it has taken cannot be wrong.
+        let _ = self.receiver_gone(self.taken);
+    }
+
     /// Whether the receiver has left.
     pub fn is_gone(&self) -> bool {
         self.gone

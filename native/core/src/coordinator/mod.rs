@@ -88,7 +88,7 @@ pub enum Event {
     /// What became of a change of methods, with its number: the method in use now (none: it is chosen when the receiver joins), and why it is not
     /// another.
     Changed { instance: String, change: u64, conduit: u32, method: Option<String>, problem: Option<String> },
-    /// An instance has opened a handle: there is a conduit more.
+    /// An instance has opened a handle, or joined as a tap: there is a conduit more.
     Opened { instance: String, conduit: Box<ConduitSpec> },
 }
 
@@ -114,6 +114,7 @@ struct Shared {
 /// What the holder asks of the thread.
 enum Command {
     Define(Vec<InstanceSpec>),
+    AddTap(InstanceSpec),
     Abort(String),
     Grow { conduit: u32, capacity: u32 },
     Confirm { instance: String, epoch: u64 },
@@ -199,6 +200,13 @@ impl Coordinator {
     /// As [`Coordinator::define`], for many.
     pub fn define_all(&self, specs: Vec<InstanceSpec>) {
         self.shared.command(Command::Define(specs));
+    }
+
+    /// Makes a tap known, which may join from now on: an instance of which the model knows nothing, and that is shown what passes out ports
+    /// of others. The conduits of its spec, which are pools with `is_tap`, begin there; they get their numbers here, and exist from when it joins
+    /// ([`Event::Opened`]). Whatever it does, the others go on.
+    pub fn add_tap(&self, spec: InstanceSpec) {
+        self.shared.command(Command::AddTap(spec));
     }
 
     /// Tells every instance that the run is over: whatever it waits for ends with an error.

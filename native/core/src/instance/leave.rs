@@ -19,6 +19,9 @@ const FAREWELL_LIMIT: Duration = Duration::from_secs(5);
 /// The same where what breaks comes back: silence is noticed after half a minute, and it may be away for a whole one.
 const LATEST_FAREWELL: Duration = Duration::from_secs(120);
 
+/// For so long taps may take what is left for them.
+const TAPS_LIMIT: Duration = Duration::from_secs(1);
+
 impl Instance {
     /// Tells people something, through the coordinator (alone: on standard error).
     pub fn warn(&self, text: &str) {
@@ -129,8 +132,9 @@ impl Instance {
                     state.routing().end(end);
                 }
             }
-            ((0..state.conduits.sending.len()).collect(), (0..state.backlogs.count()).collect())
+            ((0..state.conduits.sending.len()).collect(), state.backlogs.of_model())
         };
+        part_from_taps(runtime);
         while !backlogs.is_empty() {
             let served: Vec<usize> = runtime.state().backlogs.all_ends().collect();
             let settled = wait(runtime, &WaitFor::settled(&served), None, |state| {
@@ -204,6 +208,42 @@ impl Instance {
 
     fn is_forked(&self) -> bool {
         std::process::id() != self.pid
+    }
+}
+
+/// Shows taps what is left for them, and that it is all, as far as they take it soon.
+fn part_from_taps(runtime: &Runtime) {
+    let taps = runtime.state().backlogs.of_taps();
+    if taps.is_empty() {
+        return;
+    }
+    let until = Some(Instant::now() + TAPS_LIMIT);
+    let ends: Vec<usize> = taps.iter().map(|(_, end)| *end).collect();
+    // Whatever ends these waits early, it is the end for taps.
+    let _ = wait(runtime, &WaitFor::settled(&ends).unreported(), until, |state| {
+        Ok(taps.iter().all(|(number, _)| state.backlogs.is_settled(*number)).then_some(()))
+    });
+    {
+        let mut state = runtime.state();
+        for (number, end) in &taps {
+            if state.backlogs.is_settled(*number) {
+                state.routing().end(*end);
+            }
+        }
+    }
+    let what = WaitFor { sending: ends.iter().copied().collect(), ..WaitFor::default() };
+    let _ = wait(runtime, &what, until, |state| {
+        let sending = ends.iter().map(|end| &state.conduits.sending[*end]);
+        Ok(sending.into_iter().all(|end| end.is_flushed() || end.is_unused()).then_some(()))
+    });
+    for end in ends {
+        let mut state = runtime.state();
+        let is_flushed = state.conduits.sending[end].is_flushed();
+        let connection = state.drop_tap(end).filter(|connection| !is_flushed || !connection.writer().is_empty());
+        drop(state);
+        if let Some(connection) = connection {
+            runtime.connection_lost(&connection, "the tap did not take what was left for it");
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
@@ -26,7 +27,7 @@ use crate::spec::Direction;
 use crate::team;
 
 use super::object::{on_the_way, taken_apart, with_payload, Object};
-use super::pools::{Group, Looked, Member, Read, Reader, Way, Written};
+use super::pools::{Audience, Group, Looked, Member, Read, Reader, Way, Written};
 use super::ports::Port;
 use super::{Backend, Instance, Received};
 
@@ -157,6 +158,7 @@ impl Instance {
     fn written_alone(&self, port: &str) -> Result<Option<(&Port, &Written)>> {
         let declared = self.ports.out(port)?;
         drop(self.program()?);
+        self.meet_taps();
         match self.pools.written_by(declared) {
             Some(written) if declared.ends().next().is_none() => Ok(Some((declared, written))),
             None if !declared.is_connected() && !declared.is_open => Ok(None),
@@ -189,6 +191,7 @@ impl Instance {
     /// What is sent on an out port that leads to pools, too, as an object that has no attributes but those that every object has; `None`:
     /// it leads to none.
     pub(super) fn as_object(&self, port: &Port) -> Result<Option<Vec<Option<Value>>>> {
+        self.meet_taps();
         match self.pools.written_by(port) {
             None => Ok(None),
             Some(written) if lock(&written.group).is_some() => Ok(Some(vec![None; written.schema.attributes().len()])),
@@ -199,17 +202,33 @@ impl Instance {
         }
     }
 
+    /// From now on what passes is shown to the taps that have joined since the last call.
+    fn meet_taps(&self) {
+        let Backend::Run { runtime } = &self.backend else { return };
+        if !runtime.has_new_taps.load(Ordering::Relaxed) {
+            return;
+        }
+        runtime.has_new_taps.store(false, Ordering::Relaxed);
+        let taps = runtime.state().take_new_taps();
+        for (conduit, number) in taps {
+            if let Err(error) = self.pools.add_tap(&self.spec, &conduit, number) {
+                self.warn(&error.to_string());
+            }
+        }
+    }
+
     /// Offers what is sent on an out port; returns whether anybody takes objects there.
     pub(super) fn offer_sent(&self, port: &Port, own: Vec<Option<Value>>, message: &Message) -> Result<bool> {
         let Some(written) = self.pools.written_by(port) else { return Ok(false) };
         self.offer(port, written, own, message.clone())?;
-        let gone = |reader: &Reader| {
+        let gone = |reader: &Arc<Reader>| {
             self.with_state(|state| match reader.way {
                 Way::Straight(end) => state.conduits.sending[end].is_gone(),
                 Way::Backlog(number) => state.backlogs.is_without_readers(number),
+                Way::Tap(_) => true,
             })
         };
-        Ok(!written.readers.iter().all(gone))
+        Ok(!written.audience().readers.iter().all(gone))
     }
 
     /// Offers an object to the readers that choose it; returns how many that are. `own` are its attributes without defaults.
@@ -218,12 +237,12 @@ impl Instance {
             let own = own.into_iter().zip(&group.common).map(|(own, common)| own.or_else(|| common.clone())).collect();
             return self.add_to_group(port, written, group, own, message);
         }
-        let (packed, readers) = self.chosen(port, written, own, &message, None)?;
+        let audience = written.audience();
+        let (packed, readers) = self.chosen(port, written, &audience, own, &message, None)?;
         let Some(packed) = packed else { return Ok(0) };
         let data = on_the_way(&written.schema, packed, message.data);
         let data = data.map_err(|problem| self.refused(port, &problem))?;
-        let ways: SmallVec<[Way; 4]> = readers.iter().map(|reader| written.readers[*reader].way).collect();
-        self.deliver(port, &ways, Message { data, ..message }, 1)
+        self.deliver(port, &audience.ways(&readers), Message { data, ..message }, 1)
     }
 
     /// Which readers choose an object, by their places, and what travels with it; `None`: nobody does.
@@ -231,6 +250,7 @@ impl Instance {
         &self,
         port: &Port,
         written: &Written,
+        audience: &Audience,
         own: Vec<Option<Value>>,
         message: &Message,
         group: Option<u64>,
@@ -242,11 +262,15 @@ impl Instance {
         let system = with_payload(system, &message.data);
         let described = Described { own: &own, system: &system };
         let mut readers: SmallVec<[usize; 4]> = SmallVec::new();
-        for place in written.index.candidates(&described) {
-            let reader = &written.readers[place];
-            let told = |undefined| self.refused(port, &format!("the selector of {}: {undefined}", reader.name));
-            if reader.selector.matches(&described).map_err(told)? {
-                readers.push(place);
+        for place in audience.index.candidates(&described) {
+            let reader = &audience.readers[place];
+            match reader.selector.matches(&described) {
+                Ok(true) => readers.push(place),
+                Ok(false) => {}
+                Err(_) if matches!(reader.way, Way::Tap(_)) => {}
+                Err(undefined) => {
+                    return Err(self.refused(port, &format!("the selector of {}: {undefined}", reader.name)));
+                }
             }
         }
         readers.sort_unstable();
@@ -262,11 +286,11 @@ impl Instance {
         own: Vec<Option<Value>>,
         message: Message,
     ) -> Result<u64> {
-        let (packed, readers) = self.chosen(port, written, own, &message, Some(group.number))?;
+        let audience = written.audience();
+        let (packed, readers) = self.chosen(port, written, &audience, own, &message, Some(group.number))?;
         let Some(packed) = packed else { return Ok(0) };
         let packed = packed.write(&written.schema).map_err(|problem| self.refused(port, &problem))?;
-        let ways: SmallVec<[Way; 4]> = readers.iter().map(|reader| written.readers[*reader].way).collect();
-        let message = self.for_all(&self.ends_by(&ways), message, false)?;
+        let message = self.for_all(&self.ends_by(&audience.ways(&readers)), message, false)?;
         let Message { timestamp, next_timestamp, data } = self.owned(&message)?;
         let chosen_by = readers.len() as u64;
         group.members.push(Member {
@@ -293,7 +317,7 @@ impl Instance {
         let mut reached = 0;
         // Readers that choose the same objects share a message.
         let mut together: Vec<(Vec<usize>, SmallVec<[Way; 4]>)> = Vec::new();
-        for (place, reader) in written.readers.iter().enumerate() {
+        for (place, reader) in written.audience().readers.iter().enumerate() {
             let chosen: Vec<usize> =
                 (0..group.members.len()).filter(|member| group.members[*member].readers.contains(&place)).collect();
             if chosen.is_empty() {
@@ -323,27 +347,33 @@ impl Instance {
         self.with_state(|state| {
             let ends_by = |way: &Way| match way {
                 Way::Straight(end) => SmallVec::from_slice(&[*end]),
-                Way::Backlog(number) => SmallVec::<[usize; 4]>::from_slice(state.backlogs.ends(*number)),
+                Way::Backlog(number) | Way::Tap(number) => {
+                    SmallVec::<[usize; 4]>::from_slice(state.backlogs.ends(*number))
+                }
             };
             ways.iter().flat_map(ends_by).collect()
         })
     }
 
-    /// Sends what readers choose by these ways; returns how many have not left.
+    /// Sends what readers choose by these ways; returns how many have not left, taps not counted.
     fn deliver(&self, port: &Port, ways: &[Way], mut message: Message, objects: u64) -> Result<u64> {
         if let [Way::Straight(end)] = *ways {
             return Ok(self.transmit_encoded(&port.name, end, &message, None)?.into());
         }
         message = self.for_all(&self.ends_by(ways), message, false)?;
-        if ways.iter().any(|way| matches!(way, Way::Backlog(_))) {
+        if ways.iter().any(|way| !matches!(way, Way::Straight(_))) {
             message = self.owned(&message)?;
         }
         let (mut once, mut reached) = (None, 0);
         for way in ways {
-            reached += u64::from(match *way {
-                Way::Straight(end) => self.transmit_encoded(&port.name, end, &message, Some(&mut once))?,
-                Way::Backlog(number) => self.put_in_backlog(number, &message, objects, &mut once)?,
-            });
+            reached += match *way {
+                Way::Straight(end) => self.transmit_encoded(&port.name, end, &message, Some(&mut once))?.into(),
+                Way::Backlog(number) => self.put_in_backlog(number, &message, objects, &mut once)?.into(),
+                Way::Tap(number) => {
+                    self.put_in_backlog(number, &message, objects, &mut once)?;
+                    0
+                }
+            };
         }
         Ok(reached)
     }
@@ -388,7 +418,7 @@ impl Instance {
         let Backend::Alone(alone) = &self.backend else { return BTreeMap::new() };
         let mut outputs = alone.outputs();
         let ports = self.spec.ports.iter().enumerate();
-        let written = ports.filter_map(|(number, port)| Some((&port.name, self.pools.written.get(&number)?)));
+        let written = ports.filter_map(|(number, port)| Some((&port.name, self.pools.written_at(number)?)));
         written
             .map(|(name, written)| {
                 let objects = outputs.remove(name).unwrap_or_default().into_iter();
@@ -476,9 +506,10 @@ impl Instance {
 
     /// Says which objects of groups the program has not taken, of which it has taken others, and which groups it has not ended.
     pub(super) fn tell_rest_of_groups(&self) {
-        for (number, written) in &self.pools.written {
-            if let Some(group) = lock(&written.group).take() {
-                let (port, members) = (&self.spec.ports[*number].name, group.members.len());
+        for (number, port) in self.spec.ports.iter().enumerate() {
+            let group = self.pools.written_at(number).and_then(|written| lock(&written.group).take());
+            if let Some(group) = group {
+                let (port, members) = (&port.name, group.members.len());
                 self.warn(&format!(
                     "a group that was begun at {port} has not ended: its {members} objects were not put"
                 ));

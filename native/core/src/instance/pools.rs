@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use smallvec::SmallVec;
 
@@ -28,16 +28,14 @@ use super::ports::Port;
 /// The pools of an instance, by the numbers of its ports.
 #[derive(Default)]
 pub(super) struct Pools {
-    pub(super) written: HashMap<usize, Written>,
+    written: Box<[OnceLock<Box<Written>>]>,
     pub(super) read: HashMap<usize, Read>,
 }
 
-/// An out port that leads to pools.
+/// An out port that leads to pools, or whose messages are shown to taps.
 pub(super) struct Written {
     pub(super) schema: Arc<Schema>,
-    pub(super) readers: Vec<Reader>,
-    /// Which of them could choose an object.
-    pub(super) index: Index,
+    audience: RwLock<Arc<Audience>>,
     /// What is the same of all objects of the port.
     pub(super) system: System,
     /// How many objects were put.
@@ -45,6 +43,26 @@ pub(super) struct Written {
     /// How many groups were begun.
     pub(super) groups: AtomicU64,
     pub(super) group: Mutex<Option<Group>>,
+}
+
+/// The readers at a port. Taps may come later; whoever was there keeps its place.
+#[derive(Default)]
+pub(super) struct Audience {
+    pub(super) readers: Vec<Arc<Reader>>,
+    /// Which of them could choose an object.
+    pub(super) index: Index,
+}
+
+impl Audience {
+    fn new(readers: Vec<Arc<Reader>>) -> Arc<Audience> {
+        let index = Index::new(readers.iter().map(|reader| &reader.selector));
+        Arc::new(Audience { readers, index })
+    }
+
+    /// How objects reach the readers with these places.
+    pub(super) fn ways(&self, places: &[usize]) -> SmallVec<[Way; 4]> {
+        places.iter().map(|place| self.readers[*place].way).collect()
+    }
 }
 
 /// A group that was begun and has not ended.
@@ -81,6 +99,8 @@ pub(super) enum Way {
     Straight(usize),
     /// They wait in the backlog with this number until it, or one of those that it shares them with, has room.
     Backlog(usize),
+    /// The same of a tap, which may come and go: nothing that the program sees depends on it.
+    Tap(usize),
 }
 
 /// An in port that comes from pools.
@@ -114,10 +134,9 @@ impl Pools {
     /// # Errors
     /// [`Error::Usage`]: attributes or a selector that cannot be read, which a check of the model would have told.
     pub(super) fn new(spec: &InstanceSpec, state: &mut State) -> Result<Pools> {
-        if spec.conduits.iter().all(|conduit| conduit.pool.is_none()) {
-            return Ok(Pools::default());
-        }
-        let mut pools = Pools::default();
+        let written = spec.ports.iter().map(|_| OnceLock::new()).collect();
+        let mut pools = Pools { written, read: HashMap::new() };
+        let mut readers: HashMap<usize, Vec<Arc<Reader>>> = HashMap::new();
         let mut schemas: HashMap<&str, Arc<Schema>> = HashMap::new();
         for conduit in &spec.conduits {
             let Some(pool) = conduit.pool.as_deref() else { continue };
@@ -129,16 +148,36 @@ impl Pools {
                 }
             };
             if conduit.sender == spec.name {
-                pools.add_reader(spec, conduit, pool, &schema, state)?;
+                pools.add_reader(spec, conduit, pool, &schema, state, &mut readers)?;
             }
             if conduit.receiver == spec.name {
                 pools.add_writer(spec, conduit, &schema, state);
             }
         }
-        for written in pools.written.values_mut() {
-            written.index = Index::new(written.readers.iter().map(|reader| &reader.selector));
+        for (port, readers) in readers {
+            if let Some(written) = pools.written_at(port) {
+                written.set_audience(Audience::new(readers));
+            }
         }
         Ok(pools)
+    }
+
+    /// A tap has joined, which gets what it chooses from the backlog with this number.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: attributes or a selector that cannot be read.
+    pub(super) fn add_tap(&self, spec: &InstanceSpec, conduit: &ConduitSpec, number: usize) -> Result<()> {
+        let (port, pool) = (spec.port_number(&conduit.sender_port, Direction::Out), conduit.pool.as_deref());
+        let (Some(port), Some(pool)) = (port, pool) else { return Ok(()) };
+        let schema = Schema::parse(&pool.attributes).map_err(|mistake| unreadable(conduit, mistake))?;
+        let written = self.written[port].get_or_init(|| Written::new(spec, &conduit.sender_port, Arc::new(schema)));
+        let selector = compiled(conduit, pool, &written.schema)?;
+        let name = format!("{}.{}", conduit.receiver, conduit.receiver_port);
+        let tap = Reader { way: Way::Tap(number), is_queue: false, name, selector };
+        let mut readers = written.audience().readers.clone();
+        readers.push(Arc::new(tap));
+        written.set_audience(Audience::new(readers));
+        Ok(())
     }
 
     /// Adds the reader at the other end of a conduit that begins here.
@@ -149,28 +188,16 @@ impl Pools {
         pool: &PoolSpec,
         schema: &Arc<Schema>,
         state: &mut State,
+        readers: &mut HashMap<usize, Vec<Arc<Reader>>>,
     ) -> Result<()> {
         let port = spec.port_number(&conduit.sender_port, Direction::Out);
         let (Some(port), Some(end)) = (port, state.conduits.sending_end(conduit.id)) else { return Ok(()) };
-        let fresh = || {
-            let (instance, index) = copy_of(&spec.name);
-            let (port, node) = (conduit.sender_port.as_str().into(), Place::here().host.into());
-            let system = System { instance, index, port, node, ..System::default() };
-            Written {
-                schema: schema.clone(),
-                readers: Vec::new(),
-                index: Index::default(),
-                system,
-                count: AtomicU64::new(0),
-                groups: AtomicU64::new(0),
-                group: Mutex::default(),
-            }
-        };
-        let written = self.written.entry(port).or_insert_with(fresh);
+        self.written[port].get_or_init(|| Written::new(spec, &conduit.sender_port, schema.clone()));
+        let readers = readers.entry(port).or_default();
         let reader: &str = if pool.is_queue { &copy_of(&conduit.receiver).0 } else { &conduit.receiver };
         let name = format!("{reader}.{}", conduit.receiver_port);
         if let Some(Reader { way: Way::Backlog(number), .. }) =
-            written.readers.iter().find(|other| pool.is_queue && other.name == name)
+            readers.iter().map(|other| &**other).find(|other| pool.is_queue && other.name == name)
         {
             state.backlogs.add_reader(*number, end);
             return Ok(());
@@ -180,10 +207,15 @@ impl Pools {
             true => {
                 let number = state.backlogs.add(conduit.byte_budget, pool);
                 state.backlogs.add_reader(number, end);
-                Way::Backlog(number)
+                if pool.is_tap {
+                    Way::Tap(number)
+                } else {
+                    Way::Backlog(number)
+                }
             }
         };
-        written.readers.push(Reader { way, is_queue: pool.is_queue, name, selector: compiled(conduit, pool, schema)? });
+        let selector = compiled(conduit, pool, schema)?;
+        readers.push(Arc::new(Reader { way, is_queue: pool.is_queue, name, selector }));
         Ok(())
     }
 
@@ -206,11 +238,40 @@ impl Pools {
     }
 
     pub(super) fn written_by(&self, port: &Port) -> Option<&Written> {
-        self.written.get(&port.number)
+        self.written_at(port.number)
+    }
+
+    /// The same by the number of the port.
+    pub(super) fn written_at(&self, port: usize) -> Option<&Written> {
+        self.written.get(port)?.get().map(|written| &**written)
     }
 
     pub(super) fn read_by(&self, port: &Port) -> Option<&Read> {
         self.read.get(&port.number)
+    }
+}
+
+impl Written {
+    fn new(spec: &InstanceSpec, port: &str, schema: Arc<Schema>) -> Box<Written> {
+        let (instance, index) = copy_of(&spec.name);
+        let (port, node) = (port.into(), Place::here().host.into());
+        Box::new(Written {
+            schema,
+            audience: RwLock::default(),
+            system: System { instance, index, port, node, ..System::default() },
+            count: AtomicU64::new(0),
+            groups: AtomicU64::new(0),
+            group: Mutex::default(),
+        })
+    }
+
+    /// Who reads at the port now.
+    pub(super) fn audience(&self) -> Arc<Audience> {
+        self.audience.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_audience(&self, audience: Arc<Audience>) {
+        *self.audience.write().unwrap_or_else(PoisonError::into_inner) = audience;
     }
 }
 

@@ -38,6 +38,7 @@ pub struct Backlogs {
 struct Served {
     backlog: Backlog<EncodedMessage>,
     ends: Vec<usize>,
+    is_of_tap: bool,
     /// The I/O thread reads what the readers say.
     is_read: bool,
 }
@@ -47,7 +48,7 @@ impl Backlogs {
     pub fn add(&mut self, limit_bytes: u64, pool: &PoolSpec) -> usize {
         let most_given = if pool.is_queue { OF_SHARED } else { OF_OWN };
         let backlog = Backlog::new(limit_bytes, pool.may_lose, most_given);
-        self.list.push(Served { backlog, ends: Vec::new(), is_read: false });
+        self.list.push(Served { backlog, ends: Vec::new(), is_of_tap: pool.is_tap, is_read: false });
         self.list.len() - 1
     }
 
@@ -126,7 +127,7 @@ impl Backlogs {
     }
 
     fn give_out(&mut self, number: usize, routing: &mut Routing<'_>) {
-        let Served { backlog, ends, is_read } = &mut self.list[number];
+        let Served { backlog, ends, is_read, .. } = &mut self.list[number];
         let now = Instant::now();
         let least_ahead = |routing: &Routing<'_>, place: usize| {
             let sending = &routing.conduits.sending[ends[place]];
@@ -159,7 +160,7 @@ impl Backlogs {
 
     /// While objects wait, the I/O thread reads what the readers say.
     pub fn have_read(&mut self, number: usize, routing: &mut Routing<'_>) {
-        let Served { backlog, ends, is_read } = &mut self.list[number];
+        let Served { backlog, ends, is_read, .. } = &mut self.list[number];
         if *is_read || !backlog.is_waiting() {
             return;
         }
@@ -198,9 +199,15 @@ impl Backlogs {
         }
     }
 
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.list.len()
+    /// The numbers of those that are not of taps.
+    pub fn of_model(&self) -> Vec<usize> {
+        (0..self.list.len()).filter(|number| !self.list[*number].is_of_tap).collect()
+    }
+
+    /// The numbers of those of taps, each with the sending end by which it is given out.
+    pub fn of_taps(&self) -> Vec<(usize, usize)> {
+        let taps = self.list.iter().enumerate().filter(|(_, served)| served.is_of_tap);
+        taps.flat_map(|(number, served)| served.ends.iter().map(move |end| (number, *end))).collect()
     }
 
     /// Whether every object of this one was settled.

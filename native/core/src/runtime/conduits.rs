@@ -150,10 +150,11 @@ impl Conduits {
 
     /// How much has passed, for a program that is at `position`.
     pub fn counters(&self, position: Position) -> Counters {
+        let of_model = || self.sending.iter().filter(|end| !end.spec.leads_to_tap());
         Counters {
             position,
-            messages_sent: self.sending.iter().map(|end| end.sent).sum(),
-            bytes_sent: self.sending.iter().map(|end| end.bytes).sum(),
+            messages_sent: of_model().map(|end| end.sent).sum(),
+            bytes_sent: of_model().map(|end| end.bytes).sum(),
             messages_received: self.receiving.iter().map(|end| end.taken).sum(),
             bytes_received: self.receiving.iter().map(|end| end.bytes).sum(),
         }

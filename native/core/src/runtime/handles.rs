@@ -107,6 +107,15 @@ impl OpenPorts {
         self.inputs[input].ends.iter().copied()
     }
 
+    /// The methods that a conduit may take.
+    pub fn allowed_for<'a>(&'a self, conduit: &'a ConduitSpec) -> &'a [String] {
+        if self.methods.is_empty() {
+            &conduit.methods
+        } else {
+            &self.methods
+        }
+    }
+
     /// Every end of an open port, by its name.
     pub fn all_ends(&self, name: &str) -> Vec<usize> {
         match self.input(name) {
@@ -241,7 +250,7 @@ impl OpenPorts {
         let (answer, dial) = match (opened, output) {
             (Err(problem), _) => (Err(problem), None),
             (Ok((conduit, is_gone)), output) => {
-                let allowed = if self.methods.is_empty() { &conduit.methods } else { &self.methods };
+                let allowed = self.allowed_for(&conduit);
                 let (class, protection) = (conduit.traffic_class, conduit.protection());
                 let link = routing.connections.link_to(&conduit.receiver, allowed, class, protection);
                 let end = routing.conduits.add_sending(SendingEnd::fresh(conduit, link));

@@ -28,7 +28,7 @@ pub mod traffic;
 pub mod wait;
 mod waiters;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -78,6 +78,8 @@ pub struct Runtime {
     pub progress: Progress,
     /// Changes whenever something happens that a spinning caller must look at.
     pub attention: AtomicU64,
+    /// Taps have joined of which the program has not heard yet.
+    pub has_new_taps: AtomicBool,
     /// The threads that make calls.
     callers: Callers,
     state: Mutex<State>,
@@ -134,6 +136,7 @@ impl Runtime {
             spin: Spin::new(),
             progress: Progress::default(),
             attention: AtomicU64::new(0),
+            has_new_taps: AtomicBool::new(false),
             callers: Callers::default(),
             state: Mutex::new(state),
             interrupt: Mutex::new(None),

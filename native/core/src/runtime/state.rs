@@ -13,7 +13,7 @@ use crate::conduit::inlet::Next;
 use crate::conduit::{Arrival, ReceivingEnd, SendingEnd};
 use crate::control::ToCoordinator;
 use crate::filters::Chain;
-use crate::spec::{InstanceSpec, FIRST_OPENED};
+use crate::spec::{ConduitSpec, InstanceSpec, FIRST_OPENED};
 
 use super::backlogs::Backlogs;
 use super::conduits::Conduits;
@@ -78,6 +78,8 @@ pub struct State {
     pub reported: ReportedWaits,
     /// Threads that wait.
     pub waiters: Waiters,
+    /// Taps that have joined and of which the program has not heard yet: the conduit, and the number of its backlog.
+    new_taps: Vec<(Arc<ConduitSpec>, usize)>,
 }
 
 impl State {
@@ -94,6 +96,7 @@ impl State {
             faults: HashMap::new(),
             reported: ReportedWaits::default(),
             waiters: Waiters::default(),
+            new_taps: Vec::new(),
         };
         for conduit in &spec.conduits {
             if conduit.sender == spec.name {
@@ -109,6 +112,36 @@ impl State {
             }
         }
         Ok(state)
+    }
+
+    /// A tap has joined: this conduit leads there from now on.
+    pub fn add_tap(&mut self, conduit: ConduitSpec) {
+        let is_known = self.conduits.sending_end(conduit.id).is_some();
+        let (conduit, false) = (Arc::new(conduit), is_known) else { return };
+        let Some(pool) = conduit.pool.as_deref() else { return };
+        let allowed = self.open.allowed_for(&conduit);
+        let (class, protection) = (conduit.traffic_class, conduit.protection());
+        let link = self.connections.link_to(&conduit.receiver, allowed, class, protection);
+        let end = self.conduits.add_sending(SendingEnd::new(conduit.clone(), link));
+        self.connections.links[link].conduits.push(end);
+        let number = self.backlogs.add(conduit.byte_budget, pool);
+        self.backlogs.add_reader(number, end);
+        self.new_taps.push((conduit, number));
+    }
+
+    /// The taps that have joined since the last call.
+    pub fn take_new_taps(&mut self) -> Vec<(Arc<ConduitSpec>, usize)> {
+        std::mem::take(&mut self.new_taps)
+    }
+
+    /// The tap at this sending end is shown nothing any more. Returns the connection to it, which is of no use.
+    pub fn drop_tap(&mut self, end: usize) -> Option<Arc<Connection>> {
+        self.conduits.sending[end].give_up_receiver();
+        let (backlogs, mut routing) = self.backlogs_and_routing();
+        backlogs.on_gone(end, &mut routing);
+        let link = &mut self.connections.links[self.conduits.sending[end].link];
+        link.status = Status::Over;
+        link.connection.clone()
     }
 
     /// Settles which connection each conduit goes by.

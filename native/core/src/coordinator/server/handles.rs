@@ -140,7 +140,9 @@ impl Server {
             return;
         }
         let has_left = |name: &String| self.members.get(name).is_some_and(|member| member.left.is_some());
-        let mut staying = self.specs.keys().filter(|name| !has_left(name)).map(|name| model_name(name));
+        let is_of_model = |name: &&String| !self.taps.contains(*name);
+        let mut staying =
+            self.specs.keys().filter(is_of_model).filter(|name| !has_left(name)).map(|name| model_name(name));
         let Some(last) = staying.next() else { return };
         // Ranks of one program are one instance.
         if staying.all(|name| name == last) && self.givers.remove(last) {

@@ -200,6 +200,7 @@ impl Server {
         let Some(control) = self.controls.get_mut(&token) else { return };
         let Standing::Asked(join) = std::mem::replace(&mut control.standing, Standing::Joined) else { return };
         let name = control.name.clone();
+        self.open_tap(&name);
         let mut spec = self.specs[&name].clone();
         for conduit in &mut spec.conduits {
             if let Some(grown) = self.capacities.get(&conduit.id) {
@@ -209,7 +210,7 @@ impl Server {
         }
         let (receivers, neighbours) = neighbours_of(&spec);
         let rejoined = self.members.get(&name).is_some_and(|member| member.is_process(&join));
-        let (ticket, again) = self.ticket(token).unzip();
+        let (ticket, again) = self.ticket(token).filter(|_| !self.taps.contains(&name)).unzip();
         let member = Member {
             pid: join.pid,
             host: join.host.clone(),
@@ -249,7 +250,8 @@ impl Server {
         let totals = self.members.get(from)?.left.as_ref()?;
         let conduits = &self.specs.get(from)?.conduits;
         let (mut sent, mut received) = (BTreeMap::new(), BTreeMap::new());
-        for end in totals {
+        // Of what a tap would have been shown, who left before it came knows nothing.
+        for end in totals.iter().chain(&self.zero_totals_of_missing(from, totals)) {
             let Some(conduit) = conduits.iter().find(|conduit| conduit.id == end.conduit) else { continue };
             // Who is coupled to itself has an entry for each end of the conduit, with what that end has not as 0.
             if conduit.sender == from && conduit.receiver == to {

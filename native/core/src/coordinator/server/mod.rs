@@ -8,6 +8,7 @@ mod handles;
 mod heartbeats;
 mod members;
 mod suspicion;
+mod taps;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::AsRawFd;
@@ -100,12 +101,14 @@ pub struct Server {
     unread: Vec<u64>,
     members: BTreeMap<String, Member>,
     specs: BTreeMap<String, InstanceSpec>,
+    /// Those of them of which the model knows nothing.
+    taps: BTreeSet<String>,
     capacities: BTreeMap<u32, u32>,
     /// Changes of methods that have not come about yet.
     changes: BTreeMap<u64, changes::Change>,
     /// Handles that are being opened, by the conduit that this makes.
     openings: BTreeMap<u32, handles::Opening>,
-    /// Number of the next conduit that a handle makes.
+    /// Number of the next conduit that a handle or a tap makes.
     next_opened: u32,
     /// Instances that have given handles away, and must hear when nobody else is left.
     givers: BTreeSet<String>,
@@ -143,6 +146,7 @@ impl Server {
             unread: Vec::new(),
             members: BTreeMap::new(),
             specs: BTreeMap::new(),
+            taps: BTreeSet::new(),
             capacities: BTreeMap::new(),
             changes: BTreeMap::new(),
             openings: BTreeMap::new(),
@@ -229,6 +233,7 @@ impl Server {
     fn obey(&mut self, command: Command) {
         match command {
             Command::Define(specs) => specs.into_iter().for_each(|spec| self.define(spec)),
+            Command::AddTap(spec) => self.add_tap(spec),
             Command::Abort(reason) => {
                 let message = ToInstance::Abort { reason: reason.clone() };
                 self.aborted = Some(reason);
@@ -346,14 +351,14 @@ impl Server {
     /// Closes a connection whose instance does not come back.
     fn lose(&mut self, token: u64) {
         let Some(control) = self.take_down(token) else { return };
-        if let Some(member) = self.members.get_mut(&control.name) {
-            if member.connection == Some(token) {
-                member.connection = None;
-                member.ticket = None;
-                if member.left.is_none() {
-                    self.shared.event(Event::Lost { instance: control.name });
-                }
-            }
+        let Some(member) = self.members.get_mut(&control.name).filter(|member| member.connection == Some(token)) else {
+            return;
+        };
+        member.connection = None;
+        member.ticket = None;
+        if member.left.is_none() {
+            self.close_tap(&control.name);
+            self.shared.event(Event::Lost { instance: control.name });
         }
     }
 

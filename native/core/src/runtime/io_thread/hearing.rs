@@ -1,5 +1,6 @@
 //! What the coordinator says.
 
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use xmml_wire::connection::Looked;
@@ -89,6 +90,7 @@ impl IoThread {
         }
         let mut dial = Vec::new();
         let mut doors = None;
+        let mut lost_tap = None;
         let is_last_word = matches!(message, ToInstance::Abort { .. });
         let mut state = self.runtime.state();
         match message {
@@ -159,10 +161,21 @@ impl IoThread {
                 dial.extend(open.opened(request, opened, table.as_ref(), &here, routing));
             }
             ToInstance::NobodyElse => state.open.nobody_else(),
+            ToInstance::Tap { conduit } => {
+                state.add_tap(conduit);
+                self.runtime.has_new_taps.store(true, Ordering::Relaxed);
+            }
+            ToInstance::TapGone { conduit } => {
+                let end = state.conduits.sending_end(conduit);
+                lost_tap = end.and_then(|end| state.drop_tap(end));
+            }
             ToInstance::Goodbye => state.standing.farewell = true,
         }
         self.runtime.attract_attention(&state);
         drop(state);
+        if let Some(connection) = lost_tap {
+            self.runtime.connection_lost(&connection, "the tap is gone");
+        }
         if let Some((change, conduit, methods)) = doors {
             self.open_doors(&methods);
             self.runtime.tell(&ToCoordinator::Prepared { change, conduit, methods });

@@ -1,0 +1,241 @@
+//! Taps: instances of which the model knows nothing, and that are shown what passes out ports of others. Whatever they do, the others go on.
+
+mod support;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use support::farms::{coupled, put};
+use support::{await_that, receive, send, Model, Run, LIMIT};
+use xmml_core::coordinator::Event;
+use xmml_core::instance::{Instance, Received, Sent, Taken};
+use xmml_core::spec::{ConduitSpec, InstanceSpec, PoolSpec, FIRST_OPENED};
+use xmml_wire::data::Data;
+
+const METHODS: [&str; 5] = ["inproc", "shm", "unix", "tcp", "protected tcp"];
+
+/// A tap of `out` of these writers, which holds as much as this.
+fn tap(method: &str, writers: &[&str], select: &str, limit: u64) -> InstanceSpec {
+    let way = Model::by(method);
+    let pool = PoolSpec { select: select.to_owned(), may_lose: true, is_tap: true, ..PoolSpec::default() };
+    let shown = |writer: &&str| {
+        Arc::new(ConduitSpec {
+            methods: way.methods.clone(),
+            protect: way.protect,
+            byte_budget: limit,
+            pool: Some(Box::new(pool.clone())),
+            ..ConduitSpec::new(0, (writer, "out"), ("tap", "objects"))
+        })
+    };
+    let mut spec = InstanceSpec::new("tap");
+    spec.add_port("objects", "in").unwrap();
+    InstanceSpec { conduits: writers.iter().map(shown).collect(), check_order: false, ..spec }
+}
+
+/// Joins as the tap, and waits until the writer `a` shows it what passes.
+fn opened(run: &Run, spec: InstanceSpec) -> Instance {
+    run.coordinator.add_tap(spec);
+    let me = run.join("tap");
+    shown(run, "a");
+    me
+}
+
+/// Waits until a writer has a connection to the tap.
+fn shown(run: &Run, writer: &str) {
+    let is_of_tap = |conduits: &[u32]| conduits.iter().any(|id| *id >= FIRST_OPENED);
+    let is_way = |event: &Event| matches!(event, Event::Conduits { instance, conduits, .. } if instance == writer && is_of_tap(conduits));
+    run.event("it has a way to the tap", is_way);
+}
+
+fn next(me: &Instance) -> Option<(i64, String)> {
+    match me.take("objects", Some(LIMIT)).unwrap() {
+        Taken::Object(object) => match &object.data {
+            Data::Int(number) => Some((*number, object.attributes.system.instance.to_string())),
+            other => panic!("no number: {other:?}"),
+        },
+        Taken::Ended => None,
+        other => panic!("neither an object nor the end: {other:?}"),
+    }
+}
+
+fn rest(me: &Instance) -> Vec<i64> {
+    std::iter::from_fn(|| next(me)).map(|(number, _)| number).collect()
+}
+
+fn free(run: &Run, name: &str) -> Instance {
+    let me = run.join(name);
+    assert!(me.reuse().unwrap());
+    me
+}
+
+/// `a.out` leads to `b.in`, and both send and receive as they like.
+fn pair(method: &str) -> Run {
+    let model =
+        Model::by(method)
+            .submodel("a", "out:Oi", 1)
+            .submodel("b", "in:S", 1)
+            .couple_with("a.out", "b.in", |conduit| (conduit.capacity, conduit.byte_budget) = (1000, 64 << 20));
+    Run::of(model.with("a", |spec| spec.check_order = false).with("b", |spec| spec.check_order = false))
+}
+
+#[test]
+fn a_tap_is_shown_the_messages_of_a_port_from_when_it_comes_and_then_their_end() {
+    for method in METHODS {
+        let run = pair(method);
+        let (a, b) = (free(&run, "a"), free(&run, "b"));
+        send(&a, "out", 1);
+        let tap = opened(&run, tap(method, &["a"], "", 1 << 20));
+        (2..50).for_each(|number| _ = send(&a, "out", number));
+        std::thread::scope(|scope| {
+            scope.spawn(|| a.leave().unwrap());
+            assert_eq!(rest(&tap), (2..50).collect::<Vec<_>>(), "{method}");
+            tap.leave().unwrap();
+            assert_eq!(std::iter::from_fn(|| receive(&b, "in")).collect::<Vec<_>>(), (1..50).collect::<Vec<_>>());
+        });
+    }
+}
+
+#[test]
+fn a_tap_is_shown_the_objects_of_a_pool_that_it_selects_and_nobody_counts_it_as_a_reader() {
+    for method in METHODS {
+        let queue = PoolSpec { is_queue: true, select: "sys.seq < 3".to_owned(), ..PoolSpec::default() };
+        let run = Run::of(coupled(method, &["a"], 1, &queue, 1 << 20));
+        let (a, worker) = (run.join("a"), run.join("worker[0]"));
+        let tap = opened(&run, tap(method, &["a"], "sys.seq % 2 = 1", 1 << 20));
+        assert_eq!((0..6).map(|number| put(&a, number)).collect::<Vec<_>>(), [1, 1, 1, 0, 0, 0]);
+        std::thread::scope(|scope| {
+            scope.spawn(|| a.leave().unwrap());
+            scope.spawn(|| while let Taken::Object(_) = worker.take("in", Some(LIMIT)).unwrap() {});
+            assert_eq!(rest(&tap), [1, 3, 5], "{method}");
+        });
+    }
+}
+
+#[test]
+fn a_group_is_shown_to_a_tap_when_it_ends() {
+    let run = Run::of(coupled("shm", &["a"], 1, &PoolSpec::default(), 1 << 20));
+    let (a, _reader) = (run.join("a"), run.join("worker[0]"));
+    a.begin_group("out", &[]).unwrap();
+    put(&a, 1);
+    let tap = opened(&run, tap("shm", &["a"], "", 1 << 20));
+    put(&a, 2);
+    assert!(matches!(tap.take("objects", Some(Duration::from_millis(20))).unwrap(), Taken::TimedOut));
+    assert_eq!(a.end_group("out").unwrap(), 1);
+    assert_eq!(next(&tap).map(|(number, _)| number), Some(2), "what was put before it came was not chosen by it");
+}
+
+#[test]
+fn a_tap_of_several_writers_is_shown_what_each_puts_also_what_one_puts_that_joins_later() {
+    let model = Model::by("shm").submodel("a", "out:Oi", 1).submodel("c", "out:Oi", 1).submodel("b", "x:S y:S", 1);
+    let run =
+        Run::of(["a", "b", "c"].iter().fold(model.couple("a.out", "b.x").couple("c.out", "b.y"), |model, name| {
+            model.with(name, |spec| spec.check_order = false)
+        }));
+    let (a, b) = (free(&run, "a"), free(&run, "b"));
+    let tap = opened(&run, tap("shm", &["a", "c"], "", 1 << 20));
+    send(&a, "out", 1);
+    assert_eq!(next(&tap), Some((1, "a".to_owned())));
+    a.leave().unwrap();
+    let c = free(&run, "c");
+    shown(&run, "c");
+    send(&c, "out", 2);
+    assert_eq!(next(&tap), Some((2, "c".to_owned())));
+    std::thread::scope(|scope| {
+        scope.spawn(|| c.leave().unwrap());
+        assert_eq!(next(&tap), None);
+        assert_eq!((receive(&b, "x"), receive(&b, "y")), (Some(1), Some(2)));
+    });
+}
+
+#[test]
+fn a_tap_that_takes_nothing_holds_up_nobody_and_its_losses_are_counted() {
+    for method in METHODS {
+        let run = pair(method);
+        let (a, b) = (free(&run, "a"), free(&run, "b"));
+        let _tap = opened(&run, tap(method, &["a"], "", 10_000));
+        for number in 0..2_000 {
+            send(&a, "out", number);
+            assert_eq!(receive(&b, "in"), Some(number));
+        }
+        let began = Instant::now();
+        a.leave().unwrap();
+        assert!(began.elapsed() < Duration::from_secs(30), "{method}");
+        let left = run.event("a leaves", |event| matches!(event, Event::Left { instance, .. } if instance == "a"));
+        let Event::Left { conduits, .. } = left else { unreachable!() };
+        let of_tap = conduits.iter().find(|totals| totals.conduit >= FIRST_OPENED).unwrap();
+        assert!(of_tap.sent + of_tap.dropped >= 2_000 && of_tap.dropped > 1_000, "{method}: {of_tap:?}");
+        assert!(conduits.iter().filter(|totals| totals.conduit != of_tap.conduit).all(|totals| totals.dropped == 0));
+    }
+}
+
+#[test]
+fn a_tap_that_ends_without_a_word_or_leaves_changes_nothing_for_others() {
+    for method in METHODS {
+        for leaves in [false, true] {
+            let run = pair(method);
+            let (a, b) = (free(&run, "a"), free(&run, "b"));
+            let tap = opened(&run, tap(method, &["a"], "", 1 << 20));
+            send(&a, "out", 1);
+            assert_eq!(next(&tap).map(|(number, _)| number), Some(1));
+            match leaves {
+                true => tap.leave().unwrap(),
+                false => tap.abandon(),
+            }
+            drop(tap);
+            run.event("the tap goes", |event| match event {
+                Event::Left { instance, .. } | Event::Lost { instance } => instance == "tap",
+                _ => false,
+            });
+            (2..500).for_each(|number| _ = send(&a, "out", number));
+            a.leave().unwrap();
+            assert_eq!(std::iter::from_fn(|| receive(&b, "in")).collect::<Vec<_>>(), (1..500).collect::<Vec<_>>());
+            b.leave().unwrap();
+            let failures: Vec<Event> =
+                run.drain().into_iter().filter(|event| matches!(event, Event::Failed { .. })).collect();
+            assert!(failures.is_empty(), "{method}: {failures:?}");
+        }
+    }
+}
+
+#[test]
+fn a_tap_that_comes_when_its_writer_has_left_is_at_the_end() {
+    let run = pair("shm");
+    let (a, _b) = (free(&run, "a"), free(&run, "b"));
+    a.leave().unwrap();
+    run.coordinator.add_tap(tap("shm", &["a"], "", 1 << 20));
+    assert_eq!(next(&run.join("tap")), None);
+}
+
+#[test]
+fn what_is_shown_to_a_tap_does_not_count_as_sent() {
+    let run = pair("shm");
+    let (a, _b) = (free(&run, "a"), free(&run, "b"));
+    let tap = opened(&run, tap("shm", &["a"], "", 1 << 20));
+    send(&a, "out", 1);
+    assert!(next(&tap).is_some());
+    let progress =
+        |event: &Event| matches!(event, Event::Progress { instance, messages_sent: 1, .. } if instance == "a");
+    run.event("its progress", progress);
+    a.leave().unwrap();
+    assert!(!run.drain().iter().any(|event| matches!(event, Event::Progress { messages_sent: 2.., .. })));
+}
+
+#[test]
+fn nothing_of_a_tap_decides_whether_a_receiver_is_left() {
+    let run = pair("shm");
+    let (a, b) = (free(&run, "a"), free(&run, "b"));
+    let _tap = opened(&run, tap("shm", &["a"], "", 1 << 20));
+    b.leave().unwrap();
+    await_that("the receiver has left", || send(&a, "out", 1) == Sent::ReceiverGone);
+}
+
+#[test]
+fn handles_end_when_only_a_tap_is_left() {
+    let model = Model::by("shm").submodel("a", "out:Oi", 1).submodel("b", "in:S open:S!", 1).couple("a.out", "b.in");
+    let run = Run::of(["a", "b"].iter().fold(model, |model, name| model.with(name, |spec| spec.check_order = false)));
+    let (a, b) = (free(&run, "a"), free(&run, "b"));
+    let _tap = opened(&run, tap("shm", &["a"], "", 1 << 20));
+    let _handle = b.handle("open", 0, &[]).unwrap();
+    a.leave().unwrap();
+    assert!(matches!(b.receive("open", None, Some(LIMIT)).unwrap(), Received::Ended));
+}
