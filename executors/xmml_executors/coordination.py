@@ -144,6 +144,8 @@ class Coordination:
         self._put: dict[int, int] = {}
         self._ranks = Ranks(plan, self.records)
         self._door_problem = ""
+        #: The names of those that are shown what passes, and of which the model knows nothing.
+        self.taps: set[str] = set()
 
     # --- processes --------------------------------------------------------------------------------------------------
 
@@ -278,6 +280,8 @@ class Coordination:
         if isinstance(event, events.Refused):
             return self._on_peer_refused(event)
         record = self.records.get(event.instance)
+        if record is None and event.instance in self.taps:
+            return self._on_tap(event)
         if record is None:
             return [Notice(f'an instance "{event.instance}" that is not in the plan reported: {event.word}')]
         match event:
@@ -310,6 +314,21 @@ class Coordination:
             case events.Figures() | events.MethodChanged():
                 return []  # for those who ask; which method is in use is told by `MethodChosen`
         assert_never(event)
+
+    def _on_tap(self, event: events.InstanceEvent) -> list[Order]:
+        """Something of a tap: nothing of the run depends on it."""
+        match event:
+            case events.Opened():
+                return self._on_opened(event)
+            case events.Joined():
+                return [Notice(f"{event.instance} has joined and is shown what passes")]
+            case events.Left():
+                return [Notice(f"{event.instance} has left")]
+            case events.Lost():
+                return [Notice(f"{event.instance} is gone, and is shown nothing any more")]
+            case events.Failed() | events.Warned():
+                return [Notice(f"{event.instance}: {one_line(event.text)}")]
+        return []
 
     def _on_peer_refused(self, event: events.Refused) -> list[Order]:
         if event.peer != THE_SYSTEM:
@@ -355,7 +374,7 @@ class Coordination:
         self._no_longer_waiting(record.name)
         self._is_present(record)
         record.runs, record.left_at = event.runs, now
-        self._count(record, event.conduits)
+        self._count(record, [each for each in event.conduits if not self._leads_to_tap(each.conduit)])
         orders = [*self._tell_dropped(record, event.conduits), *self._tell_untaken(record, event.conduits)]
         if record.state is not Lifecycle.RUNNING:
             return orders
@@ -374,9 +393,15 @@ class Coordination:
                 what = "messages" if conduit.pool is None else "objects"
                 may_lose = conduit.pool is not None and conduit.pool.may_lose
                 why = "as run:loss allows" if may_lose else "the receiver had left"
+                if self._leads_to_tap(each.conduit):
+                    why = "the tap was slow"
                 told = f"{each.dropped:,} of its {what} on {conduit.name} were not received: {why}"
                 orders.append(Notice(told, record.name))
         return orders
+
+    def _leads_to_tap(self, number: int) -> bool:
+        conduit = self.plan.by_conduit.get(number)
+        return conduit is not None and conduit.pool is not None and conduit.pool.is_tap
 
     def _tell_untaken(self, record: InstanceRecord, conduits: Iterable[events.ConduitTotals]) -> list[Order]:
         """Say which objects a reader left behind of writers that had left before."""

@@ -259,7 +259,7 @@ class MethodChanged:
 
 @dataclass(frozen=True)
 class Opened:
-    """An instance has opened a handle: there is a conduit more."""
+    """An instance has opened a handle, or joined as a tap: there is a conduit more."""
 
     word: ClassVar[str] = "opened"
     instance: str

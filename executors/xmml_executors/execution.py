@@ -58,10 +58,12 @@ from xmml_executors.mpi_sessions import SESSION_FOLDER_OF_MPI
 from xmml_executors.open_folder import OpenFolder
 from xmml_executors.outcome import ExitStatus, Outcome, SiteError, not_all_back
 from xmml_executors.protocol import details
+from xmml_executors.queries import AskTap
 from xmml_executors.query_server import QueryServer
 from xmml_executors.run_folder import DOOR, SECRET, RunFolder
 from xmml_executors.sites_progress import SitesProgress
 from xmml_executors.stop_signals import STOP_SIGNALS, StopRequests, has_input, stop_signals, take_stops
+from xmml_executors.taps import TapRefused, environment_of_tap, tap_name, tap_spec
 
 #: What starts a process that instances share.
 SHARED_HOST_COMMAND = (sys.executable, "-c", "from xmml_native.shared_host import main; raise SystemExit(main())")
@@ -178,6 +180,7 @@ class _Execution:
         self.selector = selectors.DefaultSelector()
         self.executor: Executor
         self.coordinator: Coordinator | None = None
+        self.relay: str | None = None
         self.questions: QueryServer | None = None
         self.latecomers: DeferredInstances | None = None
         self.started = time.monotonic()
@@ -258,7 +261,7 @@ class _Execution:
         """Let people ask how the run goes; without that it goes on all the same."""
         try:
             questions = QueryServer(
-                self.folder.files, self.plan, self.coordination.records, self.selector, self.on_signals
+                self.folder.files, self.plan, self.coordination.records, self.selector, self.on_signals, self.add_tap
             )
         except OSError as error:
             self.watcher.notice(f"xmml status cannot look into this run while it goes on: {error}", None)
@@ -299,8 +302,8 @@ class _Execution:
         """Start the instances and see the run to its end."""
         try:
             self.folder.stage_in(here(self.plan))
-            relay = self.executor.open_relay()
-            self.coordinator = Coordinator(self.folder.run_id, self.folder.secret, self.options.listen, relay)
+            self.relay = self.executor.open_relay()
+            self.coordinator = Coordinator(self.folder.run_id, self.folder.secret, self.options.listen, self.relay)
         except SiteError:
             raise
         except Exception as error:
@@ -456,6 +459,26 @@ class _Execution:
             "PYTHONUNBUFFERED": "1",
             "XMML_COORDINATOR": ",".join(self.coordinator.addresses),
             "XMML_SECRET_FILE": str(self.folder.secret_file),
+        }
+
+    def add_tap(self, query: AskTap) -> dict[str, Any]:
+        """Let a program join as a tap; return what it needs.
+
+        Raises:
+            TapRefused: it cannot be shown what it asks for.
+        """
+        if self.coordinator is None or self.coordination.phase is not Phase.RUNNING:
+            is_early = self.coordinator is None
+            raise TapRefused("the run has not begun: its programs are being made" if is_early else "the run is ending")
+        name = tap_name(len(self.coordination.taps), self.coordination.records)
+        spec = tap_spec(self.plan, name, query)
+        self.coordination.taps.add(name)
+        self.coordinator.add_tap(spec)
+        ports = [f"{each['sender']}.{each['sender_port']}" for each in spec["conduits"]]
+        return {
+            "tap": name,
+            "ports": ports,
+            "environment": environment_of_tap(name, self.joining_environment(), self.relay),
         }
 
     def environment(self, instance: PlannedInstance | None) -> dict[str, str]:
@@ -652,7 +675,7 @@ class _Execution:
             if self.questions is not None:
                 self.questions.on_native(event)
             self.carry_out(self.coordination.on_native(event, now))
-            if isinstance(event, events.Joined):
+            if isinstance(event, events.Joined) and event.instance in self.coordination.records:
                 self.executor.watch(event.instance, event.pid)
                 self.watch_cores(event.instance, event.pid, now)
             if self.latecomers is not None:

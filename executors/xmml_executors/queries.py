@@ -4,6 +4,7 @@ The member `ask` has the word of one of these classes, the other members are its
 
     {"ask": "status"}
     {"ask": "change", "conduits": [3], "methods": ["tcp"]}
+    {"ask": "tap", "ports": ["flow.velocity"], "select": "", "limit_bytes": 67108864}
     {"ask": "stop"}
 """
 
@@ -34,13 +35,29 @@ class AskChange:
 
 
 @dataclass(frozen=True)
+class AskTap:
+    """Let a program join that is shown what passes out ports.
+
+    Attributes:
+        ports: each `INSTANCE.PORT`, of all copies of an instance; `*` and `?` stand for any characters.
+        select: which objects it is shown; empty: all.
+        limit_bytes: how much is held for it at each port.
+    """
+
+    word: ClassVar[str] = "tap"
+    ports: Sequence[str]
+    select: str
+    limit_bytes: int
+
+
+@dataclass(frozen=True)
 class AskStop:
     """Stop the run."""
 
     word: ClassVar[str] = "stop"
 
 
-Query = AskStatus | AskChange | AskStop
+Query = AskStatus | AskChange | AskTap | AskStop
 
 _KINDS: dict[str, type] = {each.word: each for each in get_args(Query)}
 

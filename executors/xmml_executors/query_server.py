@@ -1,4 +1,4 @@
-"""Answering people who ask about a run that goes on: `xmml status`, `xmml methods`.
+"""Answering people who ask about a run that goes on: `xmml status`, `xmml methods`, `xmml tap`.
 
 `xmml-run` listens on an abstract Unix socket whose name stands in `.questions` in the run's folder, a file that only
 its owner can read; the kernel says who connects, and other users are turned away. A question is one line of JSON, and
@@ -26,7 +26,7 @@ from xmml_executors.conduit_figures import ConduitFigures, merged
 from xmml_executors.instance_record import InstanceRecord, Lifecycle
 from xmml_executors.open_folder import OpenFolder
 from xmml_executors.peers import is_ours
-from xmml_executors.queries import AskChange, AskStatus, AskStop, Query, read_query
+from xmml_executors.queries import AskChange, AskStatus, AskStop, AskTap, Query, read_query
 from xmml_executors.run_folder import DOOR
 from xmml_executors.typed_json import ProtocolError
 
@@ -49,6 +49,7 @@ class _QueryClient:
     awaited: dict[Any, Any] = field(default_factory=dict)
     figures: list[events.Figures] = field(default_factory=list)
     changes: dict[int, events.MethodChanged] = field(default_factory=dict)
+    tap: Mapping[str, Any] = field(default_factory=dict)
     until: float = 0.0
 
 
@@ -62,8 +63,13 @@ class QueryServer:
         records: Mapping[str, InstanceRecord],
         selector: selectors.BaseSelector,
         stop: Callable[[], None],
+        add_tap: Callable[[AskTap], Mapping[str, Any]],
     ) -> None:
-        """Begin to listen. `stop` is called when somebody wants the run to end.
+        """Begin to listen.
+
+        Args:
+            stop: is called when somebody wants the run to end.
+            add_tap: is called for a tap; returns the answer, or raises a `RuntimeError` that says why there is none.
 
         Raises:
             OSError: it cannot.
@@ -73,6 +79,7 @@ class QueryServer:
         self._records = records
         self._selector = selector
         self._stop = stop
+        self._add_tap = add_tap
         self._askers: list[_QueryClient] = []
         self._count = 0
         self._coordinator: Coordinator | None = None
@@ -158,6 +165,8 @@ class QueryServer:
                     self._begin_status(asker)
                 case AskChange(conduits, methods):
                     self._begin_change(asker, conduits, methods)
+                case AskTap():
+                    asker.tap = self._add_tap(asker.query)
                 case AskStop():
                     self._stop()
         except (ProtocolError, ValueError, OverflowError):
@@ -192,6 +201,9 @@ class QueryServer:
                 for each in asker.changes.values()
             ]
             self._reply(asker, {"changes": [*given, *late]})
+            return
+        if isinstance(asker.query, AskTap):
+            self._reply(asker, asker.tap)
             return
         if isinstance(asker.query, AskStop):
             self._reply(asker, {"stopping": True})

@@ -87,6 +87,7 @@ class PoolSpec:
         variables: what the names behind a `$` in the selector stand for.
         is_queue: the copies of the reader share the objects: each goes to one of them.
         may_lose: the writer does not wait for the reader: of what waits, the oldest is lost.
+        is_tap: the reader is a tap, which the model does not know.
     """
 
     attributes: str
@@ -94,6 +95,7 @@ class PoolSpec:
     variables: Mapping[str, str] = field(default_factory=dict)
     is_queue: bool = field(default=False, metadata=_LEFT_OUT)
     may_lose: bool = field(default=False, metadata=_LEFT_OUT)
+    is_tap: bool = field(default=False, metadata=_LEFT_OUT)
 
 
 @dataclass(frozen=True)
@@ -441,7 +443,7 @@ class Plan:
         return found
 
     def with_opened(self, conduits: Iterable[ConduitSpec]) -> Plan:
-        """Return the plan with the conduits that handles have made while the model ran."""
+        """Return the plan with the conduits that handles and taps have made while the model ran."""
         opened = tuple(conduits)
         return dataclasses.replace(self, conduits=self.conduits + opened) if opened else self
 
@@ -509,7 +511,7 @@ def plan_from_text(text: str) -> Plan:
 
 
 def opened_conduit(plain: object) -> ConduitSpec:
-    """Return a conduit that a handle has made while the model ran, as the events of the run tell it.
+    """Return a conduit that a handle or a tap has made while the model ran, as the events of the run tell it.
 
     Raises:
         PlanFormatError: a field is missing, unknown, or of another type.

@@ -22,6 +22,8 @@ COMMANDS: Mapping[str, str] = {
     "attach": "follow a detached run",
     "cancel": "stop a run, and remove every trace of it",
     "report": "the report of a run",
+    "tap": "show what passes out ports of a run that goes on, to you or to a program of yours",
+    "record": "keep what passes out ports of a run that goes on in an archive",
     "pool": "look into archives of objects, and take objects out of them",
     "sites": "log in to the sites and say whether a run could use them",
     "cp": "copy files and folders to and from another machine, in parallel and resumable",

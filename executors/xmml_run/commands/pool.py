@@ -7,12 +7,12 @@ import json
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from xmml_executors.outcome import ExitStatus
 
+from xmml_run.object_text import object_line, plain_attributes
 from xmml_run.terminal_text import shown
 
 if TYPE_CHECKING:
@@ -81,28 +81,13 @@ def _list(archive: Archive, options: Namespace) -> int:
     found = 0
     for each in islice(_chosen(archive, options), options.most):
         found += 1
-        print(json.dumps({"number": each.number, **_plain(each)}) if options.json else shown(_line(each)))
+        if options.json:
+            print(json.dumps({"number": each.number, **plain_attributes(each.attributes)}))
+        else:
+            print(shown(f"{each.number:>8}  {object_line(each.attributes)}"))
     if not options.json:
         print(f"{found} of {len(archive)} objects")
     return ExitStatus.DONE
-
-
-def _line(each: ArchivedObject) -> str:
-    own = [f"{name}={value}" for name, value in _plain(each).items() if not name.startswith("sys.")]
-    index = each.get("sys.index")
-    writer = each.get("sys.instance", "") + (f"[{index}]" if index is not None else "")
-    shape = "x".join(map(str, each.get("sys.shape") or ()))
-    payload = f"{each.get('sys.type', '')} {shape}".rstrip()
-    origin = f"{writer}.{each.get('sys.port', '')}, t = {each.get('sys.t', 0):g} s"
-    return f"{each.number:>8}  {' '.join(own)}  ({payload}; {origin})"
-
-
-def _plain(each: ArchivedObject) -> dict[str, Any]:
-    """Return the attributes as JSON can hold them."""
-    return {
-        name: value.isoformat() if isinstance(value, datetime) else value.hex() if isinstance(value, bytes) else value
-        for name, value in each.attributes.items()
-    }
 
 
 def _export(archive: Archive, options: Namespace) -> int:
@@ -117,7 +102,7 @@ def _export(archive: Archive, options: Namespace) -> int:
             table.writeheader()
             count = 0
             for each in chosen:
-                table.writerow({"sys.file": _written(each, options.folder), **_plain(each)})
+                table.writerow({"sys.file": _written(each, options.folder), **plain_attributes(each.attributes)})
                 count += 1
     except OSError as error:
         raise ArchiveError(f"{error.filename or options.folder}: {error.strerror or error}") from None

@@ -148,6 +148,17 @@ fn a_tap_of_several_writers_is_shown_what_each_puts_also_what_one_puts_that_join
 }
 
 #[test]
+fn a_tap_knows_which_messages_of_its_port_it_is_shown() {
+    let run = pair("shm");
+    let (a, _b) = (free(&run, "a"), free(&run, "b"));
+    (0..3).for_each(|number| _ = send(&a, "out", number));
+    let tap = opened(&run, tap("shm", &["a"], "", 1 << 20));
+    send(&a, "out", 3);
+    let Taken::Object(object) = tap.take("objects", Some(LIMIT)).unwrap() else { panic!("no object") };
+    assert_eq!((object.data.clone(), object.attributes.system.seq), (Data::Int(3), 3));
+}
+
+#[test]
 fn a_tap_that_takes_nothing_holds_up_nobody_and_its_losses_are_counted() {
     for method in METHODS {
         let run = pair(method);

@@ -722,6 +722,12 @@ class Coordinator:
         """Make an instance known; `spec` has the fields of the plan."""
     def define_plan(self, text: str) -> None:
         """Make all instances of a plan known, which is given as the text of its `plan.json`."""
+    def add_tap(self, spec: Mapping[str, Any]) -> None:
+        """Make a tap known, which may join from now on: an instance of which the model knows nothing.
+
+        `spec` has the fields of an instance of the plan, and its conduits, which begin at out ports of other instances and are pools with
+        `is_tap`. When it has joined, there is an event "opened" for each, with its number.
+        """
     def abort(self, reason: str) -> None:
         """Tell every instance that the run is over, and why."""
     def grow(self, conduit: int, capacity: int) -> None:

@@ -47,7 +47,10 @@ def run(me: Instance, form: str) -> None:
         raise Error(f"{me.name}: a terminal has one port; the model gives it {len(ports)}")
     port = ports[0]["name"]
     if form == "archive":
-        put_all(me, port) if ports[0]["direction"] == "out" else keep_all(me, port)
+        if ports[0]["direction"] == "out":
+            put_all(me, port)
+        else:
+            keep_all(me, port, me.param("file", default=f"{me.name}.archive"))
     elif ports[0]["direction"] == "out":
         send_all(me, port, form)
     else:
@@ -145,12 +148,14 @@ def _read_numbers(me: Instance, path: str, form: str) -> Any:
 # --- archives ---------------------------------------------------------------------------------------------------------
 
 
-def keep_all(me: Instance, port: str) -> None:
-    """Write every object that is chosen for ``port`` into an archive, until all its writers have left."""
+def keep_all(me: Instance, port: str, path: str) -> int:
+    """Write every object that is chosen for ``port`` into the archive at ``path``, until all its writers have left;
+    return how many that were."""
     from xmml_native.archive import ArchiveWriter
     from xmml_native.errors import ReceiveTimeoutError
 
-    with ArchiveWriter(me.param("file", default=f"{me.name}.archive")) as archive:
+    count = 0
+    with ArchiveWriter(path) as archive:
         for conduit in me.spec["conduits"]:
             archive.declare(conduit["pool"]["attributes"])
         while True:
@@ -160,7 +165,8 @@ def keep_all(me: Instance, port: str) -> None:
                 archive.commit()
                 continue
             if found is None:
-                return
+                return count
+            count += 1
             attributes = found.attributes
             archive.append(
                 found.data,

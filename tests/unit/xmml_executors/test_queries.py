@@ -6,12 +6,16 @@ import json
 from typing import Any
 
 import pytest
-from xmml_executors.queries import AskChange, AskStatus, AskStop, Query, query_object, read_query
+from xmml_executors.queries import AskChange, AskStatus, AskStop, AskTap, Query, query_object, read_query
 from xmml_executors.typed_json import ProtocolError
 
 QUERIES: list[tuple[dict[str, Any], Query]] = [
     ({"ask": "status"}, AskStatus()),
     ({"ask": "change", "conduits": [3], "methods": ["tcp"]}, AskChange([3], ["tcp"])),
+    (
+        {"ask": "tap", "ports": ["a.o"], "select": "sys.t > 1", "limit_bytes": 64},
+        AskTap(["a.o"], "sys.t > 1", 64),
+    ),
     ({"ask": "stop"}, AskStop()),
 ]
 

@@ -188,6 +188,12 @@ impl<T: Clone> Backlog<T> {
         self.waiting.is_empty() && self.readers.iter().all(|reader| reader.given.is_empty())
     }
 
+    /// How many objects were not settled.
+    pub fn unsettled_objects(&self) -> u64 {
+        let given = self.readers.iter().flat_map(|reader| &reader.given);
+        self.waiting.iter().chain(given).map(|held| held.objects).sum()
+    }
+
     /// The places of the readers that have objects to settle.
     pub fn unsettled(&self) -> impl Iterator<Item = usize> + '_ {
         self.readers.iter().enumerate().filter(|(_, reader)| !reader.given.is_empty()).map(|(place, _)| place)

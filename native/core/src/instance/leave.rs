@@ -236,8 +236,9 @@ fn part_from_taps(runtime: &Runtime) {
         let sending = ends.iter().map(|end| &state.conduits.sending[*end]);
         Ok(sending.into_iter().all(|end| end.is_flushed() || end.is_unused()).then_some(()))
     });
-    for end in ends {
+    for (number, end) in taps {
         let mut state = runtime.state();
+        state.conduits.sending[end].dropped += state.backlogs.unsettled_objects(number);
         let is_flushed = state.conduits.sending[end].is_flushed();
         let connection = state.drop_tap(end).filter(|connection| !is_flushed || !connection.writer().is_empty());
         drop(state);

@@ -1,7 +1,7 @@
 //! The pools that the ports of an instance lead to and come from: who reads and writes there, and what each reader chooses.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use smallvec::SmallVec;
@@ -90,6 +90,19 @@ pub(super) struct Reader {
     /// `instance.port`, for people.
     pub(super) name: String,
     pub(super) selector: Selector,
+    /// It was a tap, and has left.
+    is_gone: AtomicBool,
+}
+
+impl Reader {
+    fn new(way: Way, is_queue: bool, name: String, selector: Selector) -> Arc<Reader> {
+        Arc::new(Reader { way, is_queue, name, selector, is_gone: AtomicBool::new(false) })
+    }
+
+    /// Whether it is not a tap that has left.
+    pub(super) fn is_there(&self) -> bool {
+        !self.is_gone.load(Ordering::Relaxed)
+    }
 }
 
 /// How objects reach a reader.
@@ -162,20 +175,22 @@ impl Pools {
         Ok(pools)
     }
 
-    /// A tap has joined, which gets what it chooses from the backlog with this number.
+    /// A tap has joined, which gets what it chooses from the backlog with this number. Its port has sent so many messages.
     ///
     /// # Errors
     /// [`Error::Usage`]: attributes or a selector that cannot be read.
-    pub(super) fn add_tap(&self, spec: &InstanceSpec, conduit: &ConduitSpec, number: usize) -> Result<()> {
+    pub(super) fn add_tap(&self, spec: &InstanceSpec, conduit: &ConduitSpec, number: usize, sent: u64) -> Result<()> {
         let (port, pool) = (spec.port_number(&conduit.sender_port, Direction::Out), conduit.pool.as_deref());
         let (Some(port), Some(pool)) = (port, pool) else { return Ok(()) };
         let schema = Schema::parse(&pool.attributes).map_err(|mistake| unreadable(conduit, mistake))?;
         let written = self.written[port].get_or_init(|| Written::new(spec, &conduit.sender_port, Arc::new(schema)));
+        if written.audience().readers.iter().all(|reader| matches!(reader.way, Way::Tap(_))) {
+            written.count.store(sent, Ordering::Relaxed); // messages are counted while taps are there only
+        }
         let selector = compiled(conduit, pool, &written.schema)?;
         let name = format!("{}.{}", conduit.receiver, conduit.receiver_port);
-        let tap = Reader { way: Way::Tap(number), is_queue: false, name, selector };
         let mut readers = written.audience().readers.clone();
-        readers.push(Arc::new(tap));
+        readers.push(Reader::new(Way::Tap(number), false, name, selector));
         written.set_audience(Audience::new(readers));
         Ok(())
     }
@@ -215,7 +230,7 @@ impl Pools {
             }
         };
         let selector = compiled(conduit, pool, schema)?;
-        readers.push(Arc::new(Reader { way, is_queue: pool.is_queue, name, selector }));
+        readers.push(Reader::new(way, pool.is_queue, name, selector));
         Ok(())
     }
 
@@ -263,6 +278,15 @@ impl Written {
             groups: AtomicU64::new(0),
             group: Mutex::default(),
         })
+    }
+
+    /// The tap that gets objects from the backlog with this number has left.
+    pub(super) fn forget_tap(&self, number: usize) {
+        for reader in &self.audience().readers {
+            if matches!(reader.way, Way::Tap(other) if other == number) {
+                reader.is_gone.store(true, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Who reads at the port now.

@@ -88,7 +88,8 @@ impl Backlogs {
         match self.list[number].backlog.room(bytes) {
             Room::Full => None,
             Room::Gone => {
-                routing.conduits.sending[first].dropped += objects;
+                let missed = if self.list[number].is_of_tap { 0 } else { objects };
+                routing.conduits.sending[first].dropped += missed;
                 Some(false)
             }
             Room::Free => {
@@ -113,7 +114,10 @@ impl Backlogs {
     pub fn on_gone(&mut self, end: usize, routing: &mut Routing<'_>) {
         let Some((number, place)) = self.places.get(&end).copied() else { return };
         let left = routing.conduits.sending[end].untaken();
-        routing.conduits.sending[end].dropped += self.list[number].backlog.reader_gone(place, left, Instant::now());
+        let missed = self.list[number].backlog.reader_gone(place, left, Instant::now());
+        if !self.list[number].is_of_tap {
+            routing.conduits.sending[end].dropped += missed;
+        }
         self.give_out(number, routing);
         self.have_read(number, routing);
     }
@@ -213,6 +217,11 @@ impl Backlogs {
     /// Whether every object of this one was settled.
     pub fn is_settled(&self, number: usize) -> bool {
         self.list[number].backlog.is_settled()
+    }
+
+    /// How many objects of this one were not settled.
+    pub fn unsettled_objects(&self, number: usize) -> u64 {
+        self.list[number].backlog.unsettled_objects()
     }
 
     /// The sending ends whose readers have objects to settle.
