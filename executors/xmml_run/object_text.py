@@ -33,7 +33,7 @@ def object_line(attributes: Mapping[str, Any], data: Any = None) -> str:
     if data is not None and _count(data) <= SHORT:
         value = " ".join(str(data).split())
         own += [value] if len(value) <= SHORT else []
-    return " ".join([*own, f"({payload}; {origin})"])
+    return f"{' '.join(own)}  ({payload}; {origin})".lstrip()
 
 
 def _count(data: Any) -> int:
