@@ -6,9 +6,11 @@ import hashlib
 import json
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
+from commands import XMML
 from compiled import compiled
 from disclosed import mode_of
 from processes import ignoring_children
@@ -117,6 +119,14 @@ with xmml.Instance() as me:
             for param in "tu":
                 me.put("fields", np.full(50_000, t), step=int(t), param=param)
 """
+#: Puts until somebody makes the file ENOUGH.
+ENDLESS_WRITER = """import itertools, os, time, numpy as np, xmml
+with xmml.Instance() as me:
+    while me.reuse():
+        for step in itertools.takewhile(lambda _: not os.path.exists("ENOUGH"), itertools.count()):
+            me.put("fields", np.full(1000, float(step)), step=step, param="t")
+            time.sleep(0.01)
+"""
 POOL_READER = """import xmml
 with xmml.Instance() as me:
     while me.reuse():
@@ -138,6 +148,26 @@ def test_objects_of_a_pool_go_through_relays_to_those_who_choose_them(sites: Sit
     near = (sites.run_folder / "instances/near/stdout").read_text().splitlines()
     assert far == [f"relay {step} u" for step in (1, 6, 11, 16)]
     assert [line.split()[1:] for line in near] == [[step, param] for step in "01" for param in "tu"]
+
+
+def test_a_tap_here_is_shown_what_instances_at_sites_send_through_relays(sites: Sites) -> None:
+    enough, seen = sites.folder / "enough", sites.folder / "seen"
+    folder = sites.folder / "tapped"
+    folder.mkdir()
+    endless = ENDLESS_WRITER.replace("ENOUGH", str(enough))
+    for name, text in (("model.xmml", POOL), ("writer.py", endless), ("reader.py", POOL_READER)):
+        (folder / name).write_text(text)
+    sites.method = "relay"
+    run = sites.start("xmml-run", *sites.options(folder / "model.xmml", {"w": "alpha", "far": "beta", "near": "beta"}))
+    sites.await_event("joined", 3)
+    with seen.open("wb") as output:
+        tap = subprocess.Popen([XMML, "tap", sites.run_folder, "w.fields", "--json"], stdout=output)
+    wait_until(lambda: seen.read_text().count("\n") > 3, "nothing is shown")
+    enough.touch()
+    sites.end(run).check(0, "tap-1 has joined")
+    assert tap.wait(RUN_LIMIT_S) == 0
+    steps = [json.loads(line)["step"] for line in seen.read_text().splitlines()]
+    assert steps == sorted(steps)
 
 
 def test_a_plan_over_sites_is_carried_out_without_model_and_file_of_sites(sites: Sites) -> None:
