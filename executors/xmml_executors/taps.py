@@ -1,6 +1,6 @@
 """Taps: programs that join a run of which the model knows nothing, and are shown what passes out ports of instances.
 
-Nothing of the run depends on a tap. What its limit does not hold is lost to it, the oldest first.
+Nothing of the run depends on a tap, which misses what passes while it is behind by its limit.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def add_tap_options(parser: ArgumentParser) -> None:
         metavar="SIZE",
         type=_size,
         default=DEFAULT_LIMIT_BYTES,
-        help="how much is held at each port while it waits (64 MiB); beyond that the oldest is lost",
+        help="how much is held at each port while it waits (64 MiB); what passes meanwhile is missed",
     )
 
 

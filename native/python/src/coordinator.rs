@@ -87,8 +87,8 @@ impl Coordinator {
 
     /// Make a tap known, which may join from now on: an instance of which the model knows nothing.
     ///
-    /// `spec` has the fields of an instance of the plan, and its conduits, which begin at out ports of other instances and are pools with
-    /// `is_tap`. When it has joined, there is an event "opened" for each, with its number.
+    /// `spec` has the fields of an instance of the plan, and its conduits, which begin at out ports of other
+    /// instances and are pools with `is_tap`. When it has joined, there is an event "opened" for each.
     fn add_tap(&self, py: Python<'_>, spec: &Bound<'_, PyAny>) -> PyResult<()> {
         let spec = depythonize(spec)?;
         py.detach(|| self.core.add_tap(spec));

@@ -725,8 +725,8 @@ class Coordinator:
     def add_tap(self, spec: Mapping[str, Any]) -> None:
         """Make a tap known, which may join from now on: an instance of which the model knows nothing.
 
-        `spec` has the fields of an instance of the plan, and its conduits, which begin at out ports of other instances and are pools with
-        `is_tap`. When it has joined, there is an event "opened" for each, with its number.
+        `spec` has the fields of an instance of the plan, and its conduits, which begin at out ports of other
+        instances and are pools with `is_tap`. When it has joined, there is an event "opened" for each.
         """
     def abort(self, reason: str) -> None:
         """Tell every instance that the run is over, and why."""

@@ -188,6 +188,11 @@ impl<T: Clone> Backlog<T> {
         self.waiting.is_empty() && self.readers.iter().all(|reader| reader.given.is_empty())
     }
 
+    /// Whether half of what may be held is free.
+    pub fn has_much_room(&self) -> bool {
+        self.held_bytes <= self.limit_bytes / 2
+    }
+
     /// How many objects were not settled.
     pub fn unsettled_objects(&self) -> u64 {
         let given = self.readers.iter().flat_map(|reader| &reader.given);

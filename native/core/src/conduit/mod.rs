@@ -5,6 +5,7 @@ pub mod inlet;
 pub mod meter;
 pub mod receiving;
 pub mod sending;
+pub mod tap_gate;
 
 pub use inlet::Inlet;
 pub use receiving::{Arrival, ReceivingEnd};

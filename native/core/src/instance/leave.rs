@@ -238,7 +238,7 @@ fn part_from_taps(runtime: &Runtime) {
     });
     for (number, end) in taps {
         let mut state = runtime.state();
-        state.conduits.sending[end].dropped += state.backlogs.unsettled_objects(number);
+        state.conduits.sending[end].dropped += state.backlogs.missed_by_tap(number);
         let is_flushed = state.conduits.sending[end].is_flushed();
         let connection = state.drop_tap(end).filter(|connection| !is_flushed || !connection.writer().is_empty());
         drop(state);

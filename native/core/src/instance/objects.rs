@@ -194,7 +194,7 @@ impl Instance {
         self.meet_taps();
         match self.pools.written_by(port) {
             None => Ok(None),
-            Some(written) if !written.audience().readers.iter().any(|reader| reader.is_there()) => Ok(None),
+            Some(written) if !written.has_ready_readers() => Ok(None),
             Some(written) if lock(&written.group).is_some() => Ok(Some(vec![None; written.schema.attributes().len()])),
             Some(written) => match written.schema.complete([]) {
                 Ok(own) => Ok(Some(own)),
@@ -211,14 +211,21 @@ impl Instance {
         }
         runtime.has_new_taps.store(false, Ordering::Relaxed);
         let taps = runtime.state().take_new_taps();
-        for (conduit, number) in taps {
-            let port = self.ports.out(&conduit.sender_port);
+        for tap in taps {
+            let port = self.ports.out(&tap.conduit.sender_port);
             let ends = port.iter().flat_map(|port| port.ends()).filter(|end| !self.has_filters(*end));
             let sent = self.with_state(|state| ends.map(|end| state.conduits.sending[end].sent).max());
-            if let Err(error) = self.pools.add_tap(&self.spec, &conduit, number, sent.unwrap_or(0)) {
+            if let Err(error) = self.pools.add_tap(&self.spec, tap, sent.unwrap_or(0)) {
                 self.warn(&error.to_string());
             }
         }
+    }
+
+    /// The sending ends by which objects of an out port may leave now.
+    pub(super) fn ends_of_readers(&self, port: &Port) -> SmallVec<[usize; 4]> {
+        let audience = self.pools.written_by(port).map(|written| written.audience());
+        let readers = audience.iter().flat_map(|audience| &audience.readers).filter(|reader| reader.is_ready());
+        self.ends_by(&readers.map(|reader| reader.way).collect::<SmallVec<[Way; 4]>>())
     }
 
     /// Offers what is sent on an out port; returns whether anybody takes objects there.
@@ -246,7 +253,7 @@ impl Instance {
         let Some(packed) = packed else { return Ok(0) };
         let data = on_the_way(&written.schema, packed, message.data);
         let data = data.map_err(|problem| self.refused(port, &problem))?;
-        self.deliver(port, written, &audience.ways(&readers), Message { data, ..message }, 1)
+        self.deliver(port, &audience.ways(&readers), Message { data, ..message }, 1)
     }
 
     /// Which readers choose an object, by their places, and what travels with it; `None`: nobody does.
@@ -269,8 +276,10 @@ impl Instance {
         for place in audience.index.candidates(&described) {
             let reader = &audience.readers[place];
             match reader.selector.matches(&described) {
-                Ok(true) if reader.is_there() => readers.push(place),
-                Ok(_) => {}
+                // A group is shown as a whole.
+                Ok(true) if group.is_some() || reader.is_ready() => readers.push(place),
+                Ok(true) => reader.note_missed(),
+                Ok(false) => {}
                 Err(_) if matches!(reader.way, Way::Tap(_)) => {}
                 Err(undefined) => {
                     return Err(self.refused(port, &format!("the selector of {}: {undefined}", reader.name)));
@@ -330,7 +339,7 @@ impl Instance {
             if reader.is_queue {
                 let single = chosen
                     .iter()
-                    .map(|member| self.deliver(port, written, &[reader.way], message(&[&group.members[*member]]), 1));
+                    .map(|member| self.deliver(port, &[reader.way], message(&[&group.members[*member]]), 1));
                 reached += single.sum::<Result<u64>>()?.min(1);
                 continue;
             }
@@ -341,7 +350,7 @@ impl Instance {
         }
         for (chosen, ways) in together {
             let members: Vec<&Member> = chosen.iter().map(|member| &group.members[*member]).collect();
-            reached += self.deliver(port, written, &ways, message(&members), members.len() as u64)?;
+            reached += self.deliver(port, &ways, message(&members), members.len() as u64)?;
         }
         Ok(reached)
     }
@@ -360,7 +369,7 @@ impl Instance {
     }
 
     /// Sends what readers choose by these ways; returns how many have not left, taps not counted.
-    fn deliver(&self, port: &Port, written: &Written, ways: &[Way], mut message: Message, objects: u64) -> Result<u64> {
+    fn deliver(&self, port: &Port, ways: &[Way], mut message: Message, objects: u64) -> Result<u64> {
         if let [Way::Straight(end)] = *ways {
             return Ok(self.transmit_encoded(&port.name, end, &message, None)?.into());
         }
@@ -374,9 +383,7 @@ impl Instance {
                 Way::Straight(end) => self.transmit_encoded(&port.name, end, &message, Some(&mut once))?.into(),
                 Way::Backlog(number) => self.put_in_backlog(number, &message, objects, &mut once)?.into(),
                 Way::Tap(number) => {
-                    if !self.put_in_backlog(number, &message, objects, &mut once)? {
-                        written.forget_tap(number);
-                    }
+                    self.put_in_backlog(number, &message, objects, &mut once)?;
                     0
                 }
             };

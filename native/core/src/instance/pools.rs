@@ -1,7 +1,7 @@
 //! The pools that the ports of an instance lead to and come from: who reads and writes there, and what each reader chooses.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use smallvec::SmallVec;
@@ -18,7 +18,8 @@ use xmml_wire::message::Message;
 use xmml_wire::methods::Place;
 
 use crate::conduit::inlet::Next;
-use crate::runtime::state::State;
+use crate::conduit::tap_gate::TapGate;
+use crate::runtime::state::{NewTap, State};
 use crate::runtime::wait::WaitFor;
 use crate::spec::{ConduitSpec, Direction, InstanceSpec, PoolSpec};
 
@@ -90,18 +91,19 @@ pub(super) struct Reader {
     /// `instance.port`, for people.
     pub(super) name: String,
     pub(super) selector: Selector,
-    /// It was a tap, and has left.
-    is_gone: AtomicBool,
+    /// Of a tap: whether it is shown what passes.
+    tap: Option<TapGate>,
 }
 
 impl Reader {
-    fn new(way: Way, is_queue: bool, name: String, selector: Selector) -> Arc<Reader> {
-        Arc::new(Reader { way, is_queue, name, selector, is_gone: AtomicBool::new(false) })
+    /// Whether it may get what passes now: a tap that is behind, or has left, does not.
+    pub(super) fn is_ready(&self) -> bool {
+        self.tap.as_ref().is_none_or(TapGate::is_open)
     }
 
-    /// Whether it is not a tap that has left.
-    pub(super) fn is_there(&self) -> bool {
-        !self.is_gone.load(Ordering::Relaxed)
+    /// An object has passed that it does not get although it would choose it.
+    pub(super) fn note_missed(&self) {
+        self.tap.iter().for_each(TapGate::note_missed);
     }
 }
 
@@ -175,11 +177,12 @@ impl Pools {
         Ok(pools)
     }
 
-    /// A tap has joined, which gets what it chooses from the backlog with this number. Its port has sent so many messages.
+    /// A tap has joined, whose port has sent so many messages.
     ///
     /// # Errors
     /// [`Error::Usage`]: attributes or a selector that cannot be read.
-    pub(super) fn add_tap(&self, spec: &InstanceSpec, conduit: &ConduitSpec, number: usize, sent: u64) -> Result<()> {
+    pub(super) fn add_tap(&self, spec: &InstanceSpec, tap: NewTap, sent: u64) -> Result<()> {
+        let conduit = &*tap.conduit;
         let (port, pool) = (spec.port_number(&conduit.sender_port, Direction::Out), conduit.pool.as_deref());
         let (Some(port), Some(pool)) = (port, pool) else { return Ok(()) };
         let schema = Schema::parse(&pool.attributes).map_err(|mistake| unreadable(conduit, mistake))?;
@@ -190,7 +193,8 @@ impl Pools {
         let selector = compiled(conduit, pool, &written.schema)?;
         let name = format!("{}.{}", conduit.receiver, conduit.receiver_port);
         let mut readers = written.audience().readers.clone();
-        readers.push(Reader::new(Way::Tap(number), false, name, selector));
+        let (way, is_queue) = (Way::Tap(tap.backlog), false);
+        readers.push(Arc::new(Reader { way, is_queue, name, selector, tap: Some(tap.gate) }));
         written.set_audience(Audience::new(readers));
         Ok(())
     }
@@ -217,20 +221,19 @@ impl Pools {
             state.backlogs.add_reader(*number, end);
             return Ok(());
         }
-        let way = match pool.has_backlog() {
-            false => Way::Straight(end),
+        let (way, tap) = match pool.has_backlog() {
+            false => (Way::Straight(end), None),
             true => {
                 let number = state.backlogs.add(conduit.byte_budget, pool);
                 state.backlogs.add_reader(number, end);
-                if pool.is_tap {
-                    Way::Tap(number)
-                } else {
-                    Way::Backlog(number)
+                match state.backlogs.gate(number) {
+                    None => (Way::Backlog(number), None),
+                    gate => (Way::Tap(number), gate),
                 }
             }
         };
         let selector = compiled(conduit, pool, schema)?;
-        readers.push(Reader::new(way, pool.is_queue, name, selector));
+        readers.push(Arc::new(Reader { way, is_queue: pool.is_queue, name, selector, tap }));
         Ok(())
     }
 
@@ -280,13 +283,14 @@ impl Written {
         })
     }
 
-    /// The tap that gets objects from the backlog with this number has left.
-    pub(super) fn forget_tap(&self, number: usize) {
-        for reader in &self.audience().readers {
-            if matches!(reader.way, Way::Tap(other) if other == number) {
-                reader.is_gone.store(true, Ordering::Relaxed);
-            }
+    /// Whether somebody may get what passes now.
+    pub(super) fn has_ready_readers(&self) -> bool {
+        let audience = self.audience.read().unwrap_or_else(PoisonError::into_inner);
+        let is_ready = audience.readers.iter().any(|reader| reader.is_ready());
+        if !is_ready {
+            audience.readers.iter().for_each(|reader| reader.note_missed());
         }
+        is_ready
     }
 
     /// Who reads at the port now.

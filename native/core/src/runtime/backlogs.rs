@@ -11,6 +11,7 @@ use xmml_wire::connection::Connection;
 use xmml_wire::frame::EncodedMessage;
 
 use crate::conduit::backlog::Backlog;
+use crate::conduit::tap_gate::TapGate;
 use crate::conduit::Room;
 use crate::spec::PoolSpec;
 
@@ -38,7 +39,8 @@ pub struct Backlogs {
 struct Served {
     backlog: Backlog<EncodedMessage>,
     ends: Vec<usize>,
-    is_of_tap: bool,
+    /// Of the tap that it is for.
+    tap: Option<TapGate>,
     /// The I/O thread reads what the readers say.
     is_read: bool,
 }
@@ -48,7 +50,7 @@ impl Backlogs {
     pub fn add(&mut self, limit_bytes: u64, pool: &PoolSpec) -> usize {
         let most_given = if pool.is_queue { OF_SHARED } else { OF_OWN };
         let backlog = Backlog::new(limit_bytes, pool.may_lose, most_given);
-        self.list.push(Served { backlog, ends: Vec::new(), is_of_tap: pool.is_tap, is_read: false });
+        self.list.push(Served { backlog, ends: Vec::new(), tap: pool.is_tap.then(TapGate::default), is_read: false });
         self.list.len() - 1
     }
 
@@ -88,13 +90,18 @@ impl Backlogs {
         match self.list[number].backlog.room(bytes) {
             Room::Full => None,
             Room::Gone => {
-                let missed = if self.list[number].is_of_tap { 0 } else { objects };
-                routing.conduits.sending[first].dropped += missed;
+                match &self.list[number].tap {
+                    None => routing.conduits.sending[first].dropped += objects,
+                    Some(gate) => gate.close_for_good(),
+                }
                 Some(false)
             }
             Room::Free => {
-                routing.conduits.sending[first].dropped +=
-                    self.list[number].backlog.add(object.clone(), bytes, objects);
+                let lost = self.list[number].backlog.add(object.clone(), bytes, objects);
+                routing.conduits.sending[first].dropped += lost;
+                if lost > 0 {
+                    self.list[number].tap.iter().for_each(TapGate::shut);
+                }
                 self.give_out(number, routing);
                 Some(true)
             }
@@ -106,6 +113,11 @@ impl Backlogs {
         let Some((number, place)) = self.places.get(&end).copied() else { return };
         let is_far = is_far(routing, end);
         self.list[number].backlog.settle(place, routing.conduits.sending[end].untaken(), is_far, Instant::now());
+        if let Served { tap: Some(gate), backlog, .. } = &self.list[number] {
+            if backlog.has_much_room() {
+                gate.open();
+            }
+        }
         self.give_out(number, routing);
         self.have_read(number, routing);
     }
@@ -115,8 +127,9 @@ impl Backlogs {
         let Some((number, place)) = self.places.get(&end).copied() else { return };
         let left = routing.conduits.sending[end].untaken();
         let missed = self.list[number].backlog.reader_gone(place, left, Instant::now());
-        if !self.list[number].is_of_tap {
-            routing.conduits.sending[end].dropped += missed;
+        match &self.list[number].tap {
+            None => routing.conduits.sending[end].dropped += missed,
+            Some(gate) => gate.close_for_good(),
         }
         self.give_out(number, routing);
         self.have_read(number, routing);
@@ -205,12 +218,12 @@ impl Backlogs {
 
     /// The numbers of those that are not of taps.
     pub fn of_model(&self) -> Vec<usize> {
-        (0..self.list.len()).filter(|number| !self.list[*number].is_of_tap).collect()
+        (0..self.list.len()).filter(|number| self.list[*number].tap.is_none()).collect()
     }
 
     /// The numbers of those of taps, each with the sending end by which it is given out.
     pub fn of_taps(&self) -> Vec<(usize, usize)> {
-        let taps = self.list.iter().enumerate().filter(|(_, served)| served.is_of_tap);
+        let taps = self.list.iter().enumerate().filter(|(_, served)| served.tap.is_some());
         taps.flat_map(|(number, served)| served.ends.iter().map(move |end| (number, *end))).collect()
     }
 
@@ -219,9 +232,15 @@ impl Backlogs {
         self.list[number].backlog.is_settled()
     }
 
-    /// How many objects of this one were not settled.
-    pub fn unsettled_objects(&self, number: usize) -> u64 {
-        self.list[number].backlog.unsettled_objects()
+    /// The gate of the tap that gets what is put into this one; `None`: it is of readers that the model knows.
+    pub fn gate(&self, number: usize) -> Option<TapGate> {
+        self.list[number].tap.clone()
+    }
+
+    /// How many objects a tap has missed, and will miss if it gets nothing more.
+    pub fn missed_by_tap(&self, number: usize) -> u64 {
+        let Served { backlog, tap, .. } = &self.list[number];
+        backlog.unsettled_objects() + tap.as_ref().map_or(0, TapGate::missed)
     }
 
     /// The sending ends whose readers have objects to settle.

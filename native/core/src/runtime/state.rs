@@ -10,6 +10,7 @@ use xmml_wire::frame::Frame;
 use xmml_wire::methods::Place;
 
 use crate::conduit::inlet::Next;
+use crate::conduit::tap_gate::TapGate;
 use crate::conduit::{Arrival, ReceivingEnd, SendingEnd};
 use crate::control::ToCoordinator;
 use crate::filters::Chain;
@@ -78,8 +79,18 @@ pub struct State {
     pub reported: ReportedWaits,
     /// Threads that wait.
     pub waiters: Waiters,
-    /// Taps that have joined and of which the program has not heard yet: the conduit, and the number of its backlog.
-    new_taps: Vec<(Arc<ConduitSpec>, usize)>,
+    /// Taps that have joined and of which the program has not heard yet.
+    new_taps: Vec<NewTap>,
+}
+
+/// A tap that has joined.
+pub struct NewTap {
+    /// It leads there.
+    pub conduit: Arc<ConduitSpec>,
+    /// The number of the backlog from which it gets objects.
+    pub backlog: usize,
+    /// Whether it is shown what passes.
+    pub gate: TapGate,
 }
 
 impl State {
@@ -124,13 +135,14 @@ impl State {
         let link = self.connections.link_to(&conduit.receiver, allowed, class, protection);
         let end = self.conduits.add_sending(SendingEnd::new(conduit.clone(), link));
         self.connections.links[link].conduits.push(end);
-        let number = self.backlogs.add(conduit.byte_budget, pool);
-        self.backlogs.add_reader(number, end);
-        self.new_taps.push((conduit, number));
+        let backlog = self.backlogs.add(conduit.byte_budget, pool);
+        self.backlogs.add_reader(backlog, end);
+        let gate = self.backlogs.gate(backlog).unwrap_or_default();
+        self.new_taps.push(NewTap { conduit, backlog, gate });
     }
 
     /// The taps that have joined since the last call.
-    pub fn take_new_taps(&mut self) -> Vec<(Arc<ConduitSpec>, usize)> {
+    pub fn take_new_taps(&mut self) -> Vec<NewTap> {
         std::mem::take(&mut self.new_taps)
     }
 
