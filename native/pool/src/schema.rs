@@ -304,6 +304,14 @@ impl Schema {
         })
     }
 
+    /// The name of the attribute at a place; `None`: there is none in this schema.
+    pub fn name(&self, place: Place) -> Option<&str> {
+        match place {
+            Place::Own(number) => self.attributes.get(number).map(|attribute| &*attribute.name),
+            Place::System(place) => SYSTEM.iter().find(|(_, known, _)| *known == place).map(|(name, ..)| *name),
+        }
+    }
+
     /// The attributes of an object as a text gives them, with white space between: with defaults, and everything checked.
     ///
     /// # Errors

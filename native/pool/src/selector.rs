@@ -19,6 +19,7 @@
 mod compiler;
 mod evaluation;
 pub mod index;
+pub mod needs;
 mod parser;
 mod pattern;
 mod tokens;

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyString};
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyString, PyTuple};
 use pyo3::IntoPyObjectExt;
 use xmml_pool::object::{Described, System};
 use xmml_pool::packing::MOST_BYTES;
 use xmml_pool::schema::Schema;
+use xmml_pool::selector::needs::Need;
 use xmml_pool::selector::{self, Selector};
 use xmml_pool::time::Time;
 use xmml_pool::value::Value;
@@ -123,6 +124,33 @@ impl PySelector {
         self.0.matches(&described).map_err(|undefined| PyValueError::new_err(undefined.problem))
     }
 
+    /// Return conditions that every object meets that the selector chooses, or that it cannot be compared with.
+    ///
+    /// `(name, values)`: the attribute is one of the values. `(name, least, most)`: it lies between these, and may be
+    /// either; `None`: there is no such end.
+    ///
+    /// Args:
+    ///     schema: the attributes for which it was compiled.
+    fn needs<'py>(&self, py: Python<'py>, schema: &AttributeSchema) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        let shown = |value: &Value| to_python(py, value);
+        let mut needs = Vec::new();
+        for (place, need) in self.0.needs() {
+            let Some(name) = schema.0.name(place) else { continue };
+            needs.push(match need {
+                Need::OneOf(values) if values.iter().all(is_shown) => {
+                    let values = values.iter().map(shown).collect::<PyResult<Vec<_>>>()?;
+                    (name, values).into_pyobject(py)?
+                }
+                Need::OneOf(_) => continue,
+                Need::Within { least, most } => {
+                    let end = |value: Option<Value>| value.filter(is_shown).as_ref().map(shown).transpose();
+                    (name, end(least)?, end(most)?).into_pyobject(py)?
+                }
+            });
+        }
+        Ok(needs)
+    }
+
     /// Return whether there may be an object that it chooses; false is certain.
     fn can_match(&self, schema: &AttributeSchema) -> bool {
         self.0.can_match(&schema.0)
@@ -143,6 +171,11 @@ pub fn selector_variables(text: &str) -> PyResult<Vec<String>> {
 fn raised(text: &str, mistake: &Mistake) -> PyErr {
     let character = |byte: usize| text[..byte].chars().count();
     PyValueError::new_err((mistake.problem.clone(), character(mistake.at.start), character(mistake.at.end)))
+}
+
+/// Whether Python has such a value: its times end with the year 9999, those of selectors do not.
+fn is_shown(value: &Value) -> bool {
+    !matches!(value, Value::Time(time) if !time.is_of_a_calendar())
 }
 
 /// A value of an attribute as one of Python.

@@ -818,6 +818,16 @@ class Selector:
             ValueError: a result that no type can hold, or a remainder by zero.
         """
 
+    def needs(self, schema: AttributeSchema) -> list[tuple[str, list[Any]] | tuple[str, Any, Any]]:
+        """Return conditions that every object meets that the selector chooses, or that it cannot be compared with.
+
+        `(name, values)`: the attribute is one of the values. `(name, least, most)`: it lies between these, and may be
+        either; `None`: there is no such end.
+
+        Args:
+            schema: the attributes for which it was compiled.
+        """
+
     def can_match(self, schema: AttributeSchema) -> bool:
         """Return whether there may be an object that it chooses; false is certain."""
 

@@ -7,7 +7,8 @@ use crate::schema::Place;
 use crate::time::Time;
 use crate::value::Operand;
 
-use super::{Comparison, Selector, Term, Test};
+use super::needs::Need;
+use super::Selector;
 
 /// So many selectors must ask for values of an attribute before a table pays.
 const WORTH_A_TABLE: usize = 8;
@@ -30,10 +31,23 @@ enum Key {
     Time(Time),
 }
 
+impl Key {
+    /// `None`: a real number, which equals whole ones, too.
+    fn of(value: Operand<'_>) -> Option<Key> {
+        Some(match value {
+            Operand::Bool(value) => Key::Bool(value),
+            Operand::Integer(value) => Key::Integer(value),
+            Operand::Text(value) => Key::Text(value.into()),
+            Operand::Time(value) => Key::Time(value),
+            Operand::Real(_) => return None,
+        })
+    }
+}
+
 impl Index {
     /// Of these selectors, which are numbered from 0.
     pub fn new<'a>(selectors: impl IntoIterator<Item = &'a Selector>) -> Index {
-        let asked: Vec<_> = selectors.into_iter().map(Selector::asked).collect();
+        let asked: Vec<_> = selectors.into_iter().map(asked).collect();
         let mut counts: HashMap<Place, usize> = HashMap::new();
         asked.iter().flatten().for_each(|(place, _)| *counts.entry(*place).or_default() += 1);
         let mut index = Index::default();
@@ -63,82 +77,20 @@ impl Index {
     /// The numbers of the selectors that may choose an object; no other one does. Each comes once.
     pub fn candidates<'a>(&'a self, object: &Described<'a>) -> impl Iterator<Item = usize> + 'a {
         let object = *object;
-        let found = self.tables.iter().filter_map(move |(place, table)| {
-            let key = match object.operand(*place)? {
-                Operand::Bool(value) => Key::Bool(value),
-                Operand::Integer(value) => Key::Integer(value),
-                Operand::Text(value) => Key::Text(value.into()),
-                Operand::Time(value) => Key::Time(value),
-                Operand::Real(_) => return None, // no table has one
-            };
-            table.get(&key)
-        });
+        let found = self.tables.iter().filter_map(move |(place, table)| table.get(&Key::of(object.operand(*place)?)?));
         self.others.iter().chain(found.flatten()).copied()
     }
 }
 
-impl Selector {
-    /// An attribute and the values that it must have one of, of every object that the selector chooses or cannot be compared with; `None`:
-    /// it asks for none.
-    fn asked(&self) -> Option<(Place, Vec<Key>)> {
-        let parts = match &self.test {
-            Test::All(parts) => &parts[..],
-            other => std::slice::from_ref(other),
-        };
-        for part in parts {
-            match part {
-                Test::Compare(Comparison::Equal, Term::Attribute(place), value)
-                | Test::Compare(Comparison::Equal, value, Term::Attribute(place)) => {
-                    if let Some(key) = key_of(value) {
-                        return Some((*place, vec![key]));
-                    }
-                }
-                Test::OneOf(Term::Attribute(place), values) => {
-                    if let Some(keys) = values.iter().map(key_of).collect() {
-                        return Some((*place, keys));
-                    }
-                }
-                _ => {}
-            }
-            if !part.has_always_a_result() {
-                return None; // what is undefined is told, also of objects that a later part would exclude
-            }
+/// The first attribute that a selector asks values of, with these values; `None`: it asks for none that a table holds.
+fn asked(selector: &Selector) -> Option<(Place, Vec<Key>)> {
+    selector.needs().into_iter().find_map(|(place, need)| match need {
+        Need::OneOf(values) => {
+            let keys: Option<_> = values.iter().map(|value| Key::of(value.operand()?)).collect();
+            Some((place, keys?))
         }
-        None
-    }
-}
-
-fn key_of(constant: &Term) -> Option<Key> {
-    Some(match constant {
-        Term::Bool(value) => Key::Bool(*value),
-        Term::Integer(value) => Key::Integer(*value),
-        Term::Text(value) => Key::Text(value.clone()),
-        Term::Time(value) => Key::Time(*value),
-        Term::Real(_) | Term::Attribute(_) | Term::Negated(_) | Term::Computed(..) => return None,
+        Need::Within { .. } => None,
     })
-}
-
-impl Test {
-    fn has_always_a_result(&self) -> bool {
-        match self {
-            Test::Constant(_) | Test::Has(_) => true,
-            Test::Not(test) => test.has_always_a_result(),
-            Test::All(tests) | Test::Any(tests) => tests.iter().all(Test::has_always_a_result),
-            Test::Compare(_, left, right) => left.is_plain() && right.is_plain(),
-            Test::OneOf(what, members) => what.is_plain() && members.iter().all(Term::is_plain),
-            Test::Within { what, least, most, step } => {
-                let step = step.as_ref().is_none_or(|step| matches!(step, Term::Integer(_)));
-                what.is_plain() && least.is_plain() && most.is_plain() && step
-            }
-            Test::Like(what, _) => what.is_plain(),
-        }
-    }
-}
-
-impl Term {
-    fn is_plain(&self) -> bool {
-        !matches!(self, Term::Negated(_) | Term::Computed(..))
-    }
 }
 
 #[cfg(test)]
