@@ -44,7 +44,7 @@ def ensemble(archive: Archive, picture: Path) -> None:
     last = max(each["step"] for each in archive.select("product = 'em'"))
 
     def one(selector: str) -> ArchivedObject:
-        return next(archive.select(f"step = $last and {selector}", {"last": last}))
+        return next(iter(archive.select(f"step = $last and {selector}", {"last": last})))
 
     mean, spread = (one(f"product = '{name}' and param = 'z'") for name in ("em", "es"))
     windy = one("product = 'ep' and threshold = 10.0")

@@ -34,6 +34,10 @@ class ReceiveTimeoutError(Error, TimeoutError):
     """The time-out of a receive passed."""
 
 
+class ArchiveError(Error):
+    """An archive that cannot be read or written, or objects of it that do not fit together."""
+
+
 class DataTypeError(Error, TypeError):
     """A value that no message can carry, or one of another type than asked for."""
 

@@ -1,0 +1,306 @@
+"""The index of an archive: a row of SQLite for each object, a column for each attribute.
+
+Attributes are declared by programs and change from run to run, so that the columns are found in a table of their own.
+Selectors are asked by the native library. What of a selector SQLite can decide narrows the rows that are looked at:
+see `narrowing`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import re
+import sqlite3
+from datetime import UTC, datetime
+from typing import Any
+
+from xmml_native._native import AttributeSchema, Selector
+from xmml_native.archive_segments import not_written, remove_segments
+from xmml_native.errors import ArchiveError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+#: The number of this format; another one is refused.
+FORMAT = 1
+
+INDEX = "index.sqlite"
+
+#: A file that is there while segments may lie in the archive in which no object lies.
+LEFT_OVERS = "left-overs"
+
+#: The columns that say which object it is, and where its payload lies; no attribute has such a name.
+NUMBER = "at.number"
+PLACE = ("at.segment", "at.first", "at.bytes", "at.checksum")
+
+#: What every object has besides, with its type.
+SYSTEM: Mapping[str, str] = {
+    "sys.t": "real",
+    "sys.dt_next": "real",
+    "sys.seq": "uint",
+    "sys.instance": "str",
+    "sys.index": "int",
+    "sys.rank": "int",
+    "sys.port": "str",
+    "sys.size": "uint",
+    "sys.type": "str",
+    "sys.shape": "int[]",
+    "sys.node": "str",
+    "sys.group": "int",
+    "sys.follow": "int",
+}
+
+#: Those that an object of which nothing was said does not have; the others are 0 or empty then.
+_MAY_BE_ABSENT = ("sys.dt_next", "sys.index", "sys.group", "sys.follow")
+
+#: So many of the attributes that were declared first are looked up without a look at each row. Each costs the writer.
+MOST_INDEXES = 16
+
+_COLUMN_TYPES = {"int": "INTEGER", "real": "REAL", "bool": "INTEGER", "bytes": "BLOB"}
+
+#: SQLite has whole numbers of 64 bits with a sign; larger ones are kept as texts.
+_LEAST, _LARGEST = -(1 << 63), (1 << 63) - 1
+
+
+def open_index(folder: str, *, may_be_new: bool = False) -> tuple[sqlite3.Connection, dict[str, str], dict[str, str]]:
+    """Open the index of an archive: to be written, and made if it is not there, or to be read only.
+
+    Returns:
+        It, the types of the attributes that the objects can have, and their columns.
+
+    Raises:
+        ArchiveError: there is no archive, or one of another format.
+    """
+    from urllib.parse import quote
+
+    path = os.path.abspath(os.path.join(folder, INDEX))
+    # Also who only reads has to undo what a writer that was killed had begun.
+    mode = "rwc" if may_be_new else "rw" if os.access(path, os.W_OK) and os.access(folder, os.W_OK) else "ro"
+    try:
+        index = sqlite3.connect(f"file:{quote(path)}?mode={mode}", uri=True, isolation_level=None, timeout=30.0)
+    except sqlite3.Error as error:
+        raise ArchiveError(f"{folder} cannot be opened: {error}") from None
+    try:
+        types, columns = _known(folder, index, may_be_new)
+        if may_be_new:
+            _add_lookups(folder, index, types, columns)
+        return index, types, columns
+    except BaseException:
+        index.close()
+        raise
+
+
+def _known(folder: str, index: sqlite3.Connection, may_be_new: bool) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the types and columns of attributes in an index of this format, which is made if it is new and may be."""
+    try:
+        if not may_be_new:
+            index.execute("PRAGMA query_only = ON")
+        elif index.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
+            # No count of `sys.*` is larger than SQLite's largest number, as a `uint` may be.
+            types = {**_COLUMN_TYPES, "uint": "INTEGER"}
+            columns = ", ".join(f'"{name}" {types.get(kind, "TEXT")}' for name, kind in SYSTEM.items())
+            index.execute("BEGIN IMMEDIATE")
+            index.execute("CREATE TABLE archive (format INTEGER NOT NULL)")
+            index.execute("INSERT INTO archive VALUES (?)", (FORMAT,))
+            index.execute('CREATE TABLE attributes (name TEXT PRIMARY KEY, type TEXT NOT NULL, "column" TEXT NOT NULL)')
+            place = ", ".join(f'"{name}" INTEGER NOT NULL' for name in PLACE)
+            index.execute(f'CREATE TABLE objects ("{NUMBER}" INTEGER PRIMARY KEY, {place}, {columns})')
+            index.execute("COMMIT")
+        (form,) = index.execute("SELECT format FROM archive").fetchone()
+    except (sqlite3.Error, TypeError) as error:
+        raise ArchiveError(f"{folder} is no archive, or cannot be opened: {error}") from None
+    if form != FORMAT:
+        raise ArchiveError(f"{folder} has the format {form}; this version knows {FORMAT}")
+    return _attributes(folder, index)
+
+
+def _attributes(folder: str, index: sqlite3.Connection) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the attributes that the objects of an archive can have, with their types, and with their columns."""
+    try:
+        rows = index.execute('SELECT name, type, "column" FROM attributes ORDER BY rowid').fetchall()
+        types, columns = {row[0]: row[1] for row in rows}, {row[0]: row[2] for row in rows}
+        text = " ".join(f"{name}:{kind}" for name, kind in types.items())
+        if AttributeSchema(text).types() != types:
+            raise ValueError(f"{text} declares no attributes")
+        if not all(re.fullmatch(r"[A-Za-z0-9_.]+", column) for column in columns.values()):
+            raise ValueError("a column has a name that no attribute has")
+    except (sqlite3.Error, ValueError, TypeError) as error:
+        raise ArchiveError(f"{folder} is no archive: {error}") from None
+    return types, columns
+
+
+def declare(
+    folder: str, index: sqlite3.Connection, types: dict[str, str], columns: dict[str, str], attributes: str
+) -> None:
+    """Add attributes to an index, and to their types and columns.
+
+    Raises:
+        ArchiveError: one of them has another type in the objects that the archive holds.
+    """
+    for name, kind in AttributeSchema(attributes).types().items():
+        known = types.get(name)
+        if known == kind:
+            continue
+        column = columns.get(name) or _column(name, columns.values())
+        if known is None:
+            change = f'ALTER TABLE objects ADD COLUMN "{column}" {_COLUMN_TYPES.get(kind, "TEXT")}'
+        elif known.startswith("enum(") and kind.startswith("enum("):
+            members = dict.fromkeys([*known[5:-1].split(","), *kind[5:-1].split(",")])
+            change, kind = "", f"enum({','.join(members)})"
+        else:
+            raise ArchiveError(f"{folder} holds objects whose {name} is {known}, and here it is {kind}")
+        try:
+            index.execute("BEGIN IMMEDIATE")
+            if change:
+                index.execute(change)
+            index.execute(
+                "INSERT INTO attributes VALUES (:name, :type, :column)"
+                if known is None
+                else "UPDATE attributes SET type = :type WHERE name = :name",
+                {"name": name, "type": kind, "column": column},
+            )
+            index.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise ArchiveError(f"{folder} cannot be written: {error}") from None
+        types[name], columns[name] = kind, column
+    _add_lookups(folder, index, types, columns)
+
+
+def _column(name: str, others: Iterable[str]) -> str:
+    """Return the column of a new attribute: of its name, unless there is one for SQLite, which knows no case."""
+    used = {other.lower() for other in others}
+    return name if name.lower() not in used else f"{name}.{len(used)}"
+
+
+def _add_lookups(folder: str, index: sqlite3.Connection, types: Mapping[str, str], columns: Mapping[str, str]) -> None:
+    """Have SQLite look up the attributes that selectors ask for, also in an archive of a version that did not."""
+    looked_up = [name for name, kind in types.items() if _is_narrowing(kind) and kind != "bool"]
+    try:
+        for name in looked_up[:MOST_INDEXES]:
+            expression = _expression(columns[name], types[name])
+            index.execute(f'CREATE INDEX IF NOT EXISTS "by.{columns[name]}" ON objects ({expression})')
+    except sqlite3.Error as error:
+        raise ArchiveError(f"{folder} cannot be written: {error}") from None
+
+
+def remove_left_overs(folder: str, index: sqlite3.Connection) -> int:
+    """Remove the segments in which no object lies, unless somebody reads the archive; return how many stay for readers.
+
+    Raises:
+        ArchiveError: one cannot be removed.
+    """
+    try:
+        used = {row[0] for row in index.execute(f'SELECT DISTINCT "{PLACE[0]}" FROM objects')}
+        staying = remove_segments(folder, used)
+        if not staying:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(folder, LEFT_OVERS))
+    except (OSError, sqlite3.Error) as error:
+        raise not_written(folder, error) from None
+    return staying
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def stored(kind: str, value: Any) -> Any:
+    """Return the value of an attribute of a type for its column."""
+    if isinstance(value, list):
+        return json.dumps(value)
+    if kind == "time":  # all in one zone: then the order of the texts is that of the times
+        time = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+        return (time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)).isoformat()
+    if isinstance(value, int) and value > _LARGEST:
+        return str(value)
+    return value
+
+
+def loaded(kind: str, value: Any) -> Any:
+    """Return the value of an attribute of a type from its column."""
+    if kind == "bool":
+        return bool(value)
+    if kind in ("int", "uint") and isinstance(value, str):
+        return int(value)
+    if kind == "time":
+        return datetime.fromisoformat(value)
+    if kind in ("int[]", "real[]"):
+        return json.loads(value)
+    return value
+
+
+# --- selectors --------------------------------------------------------------------------------------------------------
+
+
+def narrowing(
+    chosen: Selector, schema: AttributeSchema, types: Mapping[str, str], columns: Mapping[str, str]
+) -> tuple[str, list[Any]]:
+    """Return a condition of SQL that the row of each object meets that a selector chooses, and its values.
+
+    It is met by others, too, where SQLite cannot say exactly what the selector does: who reads asks that of each row.
+    """
+    conditions, values = [], []
+    for name, *need in chosen.needs(schema):
+        kind = types.get(name) or SYSTEM[name]
+        if not _is_narrowing(kind):
+            continue
+        # Columns of `sys.*` hold whole numbers as such, those of a `uint` texts.
+        expression = _expression(columns[name], kind) if name in types else f'"{name}"'
+        condition, some = _one_of(expression, kind, *need) if len(need) == 1 else _within(expression, kind, *need)
+        if not condition:
+            continue
+        is_zero_if_absent = name in SYSTEM and name not in _MAY_BE_ABSENT
+        conditions.append(f"({condition} OR {expression} IS NULL)" if is_zero_if_absent else f"({condition})")
+        values += some
+    return " AND ".join(conditions) or "true", values
+
+
+def _is_narrowing(kind: str) -> bool:
+    """Return whether SQLite compares the values of a type as selectors do."""
+    return kind in ("bool", "int", "uint", "real", "str", "time") or kind.startswith("enum(")
+
+
+def _expression(column: str, kind: str) -> str:
+    # What is larger than SQLite's largest number becomes that number, so that the order stays.
+    return f'CAST("{column}" AS INTEGER)' if kind == "uint" else f'"{column}"'
+
+
+def _one_of(expression: str, kind: str, needed: list[Any]) -> tuple[str, list[Any]]:
+    values = [value for each in needed for value in _equal(kind, each)]
+    return f"{expression} IN ({', '.join('?' * len(values))})", values
+
+
+def _within(expression: str, kind: str, least: Any, most: Any) -> tuple[str, list[Any]]:
+    ends = [
+        (f"{expression} {sign} ?", _end(kind, end, is_least=sign == ">="))
+        for sign, end in ((">=", least), ("<=", most))
+        if end is not None
+    ]
+    return " AND ".join(condition for condition, end in ends if end is not None), [
+        end for _, end in ends if end is not None
+    ]
+
+
+def _equal(kind: str, value: Any) -> list[Any]:
+    """Return what a column of a type holds where it equals a value: one thing, or nothing."""
+    if kind in ("int", "uint"):
+        is_whole = isinstance(value, int) or value.is_integer()
+        return [min(max(int(value), _LEAST), _LARGEST)] if is_whole else []
+    if kind == "real":
+        real = float(value)
+        return [real] if real == value else []
+    return [stored(kind, value)]
+
+
+def _end(kind: str, value: Any, *, is_least: bool) -> Any:
+    """Return the end of a range as a column of a type holds it, or the next that it holds; `None`: there is none."""
+    if kind in ("int", "uint"):
+        if not math.isfinite(value):
+            return None
+        return min(max(math.floor(value) if is_least else math.ceil(value), _LEAST), _LARGEST)
+    if kind == "real":
+        real = float(value)
+        return real if real == value else math.nextafter(real, -math.inf if is_least else math.inf)
+    return stored(kind, value)

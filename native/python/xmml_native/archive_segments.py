@@ -1,0 +1,219 @@
+"""The segments of an archive: files of payloads, which are only ever appended to, and who has them open."""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import re
+import zlib
+from typing import Any
+
+from xmml_native.errors import ArchiveError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container
+
+#: Payloads begin where the elements of an array lie at a multiple of this [bytes].
+ALIGNMENT = 64
+
+#: A segment that is longer is followed by another [bytes].
+SEGMENT_BYTES = 1 << 30
+
+
+def segment_name(number: int) -> str:
+    """Return the name of a segment's file."""
+    return f"segment-{number:06}"
+
+
+def segments_of(folder: str) -> list[int]:
+    """Return the numbers of the segments that are there, in order."""
+    names = [name for name in os.listdir(folder) if re.fullmatch(r"segment-\d{6,}", name)]
+    return sorted(int(name.removeprefix("segment-")) for name in names)
+
+
+def not_written(folder: str, error: Exception) -> ArchiveError:
+    """Return the error of an archive that cannot be written."""
+    return ArchiveError(f"{folder} cannot be written: {getattr(error, 'strerror', None) or error}")
+
+
+def sync_folder(folder: str) -> None:
+    """Have the names of new files in a folder survive a loss of power."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class SegmentAppender:
+    """Appends payloads to new segments.
+
+    Args:
+        folder: the archive.
+        last: the number of the last segment that is there.
+    """
+
+    def __init__(self, folder: str, last: int) -> None:
+        self.folder = folder
+        #: The number of the segment that was begun last.
+        self.last = last
+        self._file: Any = None
+        self._at = 0
+        self._is_new = False
+
+    def append(self, payload: memoryview) -> tuple[int, int]:
+        """Write a payload as `serialize` gives it; return the number of its segment, and its first byte there.
+
+        Raises:
+            ArchiveError: there is no room.
+        """
+        try:
+            file = self._room()
+            head = 8 + int.from_bytes(payload[:8], "little")
+            padding = -(self._at + head) % ALIGNMENT
+            for rest in (memoryview(bytes(padding)), payload):
+                while rest:  # a disk that is nearly full takes a part
+                    rest = rest[file.write(rest) :]
+        except OSError as error:
+            self.close()  # nobody knows where it ends
+            raise not_written(self.folder, error) from None
+        first = self._at + padding
+        self._at = first + len(payload)
+        return self.last, first
+
+    def _room(self) -> Any:
+        """Return the file of the segment, which is made if there is none."""
+        if self._file is None:
+            self._at, self._is_new = 0, True
+            self._file = open(os.path.join(self.folder, segment_name(self.last + 1)), "xb", buffering=0)  # noqa: SIM115 (it stays open for the next objects)
+            self.last += 1
+        return self._file
+
+    def sync(self) -> None:
+        """Have everything that was appended survive; the next payload goes to another segment if this one is long.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        if self._file is None:
+            return
+        os.fdatasync(self._file.fileno())
+        if self._is_new:
+            sync_folder(self.folder)  # else the name of the segment could be lost with the power
+            self._is_new = False
+        if self._at >= SEGMENT_BYTES:
+            self.close()
+
+    def close(self) -> None:
+        """Close the segment; the next payload goes to another one."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+class MappedSegments:
+    """The payloads of an archive, mapped for reading."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self._maps: dict[int, mmap.mmap] = {}
+
+    def payload(self, segment: int, first: int, length: int) -> memoryview:
+        """Return the bytes of a payload.
+
+        Raises:
+            ArchiveError: the segment is missing, or shorter than the index says.
+        """
+        mapped = self._maps.get(segment)
+        if mapped is None or first + length > len(mapped):
+            path = os.path.join(self.folder, segment_name(segment))
+            try:
+                with open(path, "rb") as file:
+                    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            except (OSError, ValueError) as error:
+                raise ArchiveError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+            self._maps[segment] = mapped
+        if first < 0 or length < 0 or first + length > len(mapped):
+            raise ArchiveError(f"{self.folder}: {segment_name(segment)} ends before the object at {first}")
+        return memoryview(mapped)[first : first + length]
+
+    def is_as_written(self, segment: int, first: int, length: int, checksum: int) -> bool:
+        """Return whether a payload is what was written.
+
+        Raises:
+            ArchiveError: it is not there.
+        """
+        return zlib.crc32(self.payload(segment, first, length)) == checksum
+
+
+# --- who has an archive open ------------------------------------------------------------------------------------------
+
+
+def lock_for_writing(folder: str) -> int:
+    """Return a descriptor that keeps other writers away until it is closed.
+
+    Raises:
+        ArchiveError: another program writes the archive.
+    """
+    descriptor = -1
+    try:
+        descriptor = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(os.open(_readers(folder), os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
+    except OSError as error:
+        if descriptor >= 0:
+            os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            raise ArchiveError(f"{folder} is being written by another program") from None
+        raise not_written(folder, error) from None
+    return descriptor
+
+
+def lock_for_reading(folder: str) -> int | None:
+    """Return a descriptor that keeps segments from being removed until it is closed.
+
+    `None`: this user cannot have one, of an archive that an earlier version has written.
+    """
+    for flags in (os.O_RDONLY, os.O_RDONLY | os.O_CREAT):
+        try:
+            descriptor = os.open(_readers(folder), flags | os.O_CLOEXEC, 0o644)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH)  # who removes segments has it for as long as that takes
+        except OSError:
+            os.close(descriptor)
+            return None
+        return descriptor
+    return None
+
+
+def remove_segments(folder: str, used: Container[int]) -> int:
+    """Remove the segments that are not used, unless somebody reads the archive; return how many stay for readers.
+
+    Raises:
+        ArchiveError: one cannot be removed.
+    """
+    unused = [number for number in segments_of(folder) if number not in used]
+    if not unused:
+        return 0
+    descriptor = -1
+    try:
+        descriptor = os.open(_readers(folder), os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for number in unused:
+            os.unlink(os.path.join(folder, segment_name(number)))
+    except BlockingIOError:
+        return len(unused)
+    except OSError as error:
+        raise not_written(folder, error) from None
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+    return 0
+
+
+def _readers(folder: str) -> str:
+    return os.path.join(folder, "readers")
