@@ -104,7 +104,7 @@ audit: $(SUPPLY)/.installed ## known advisories, licences and sources of all tha
 	@python supply-chain/audit.py $(ARGS)
 
 lock: $(SUPPLY)/.installed ## renew requirements.lock and supply-chain/tools.lock: the newest versions that pyproject.toml allows
-	python .ci/extra.py build | $(LOCK) --extra mpi --extra sites --extra snakemake --output-file requirements.lock pyproject.toml -
+	python .ci/extra.py build | $(LOCK) --extra archives --extra mpi --extra sites --extra snakemake --output-file requirements.lock pyproject.toml -
 	cd supply-chain && $(LOCK) --output-file tools.lock tools.in
 
 sbom: $(SUPPLY)/.installed ## the bill of materials of a release, in CycloneDX: target/sbom

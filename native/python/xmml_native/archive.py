@@ -54,6 +54,10 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from xarray import DataArray
+
+    from xmml_native.archive_arrays import Stack, Which
+
 __all__ = ["Archive", "ArchiveError", "ArchiveWriter", "ArchivedObject", "Selection", "open_archive"]
 
 #: What waits to be written in one transaction at most: objects, bytes, seconds.
@@ -307,7 +311,7 @@ class Selection:
     """The objects of an archive that a selector chooses. Each iteration looks for them anew.
 
     >>> fields = xmml.open_archive("fields.archive").select("param = 't'")
-    >>> [field["step"] for field in fields]
+    >>> fields.to_xarray(dims=["step", "member"]).sel(step=6).mean("member")
     """
 
     def __init__(self, archive: Archive, objects: Callable[[], Iterator[ArchivedObject]]) -> None:
@@ -316,3 +320,53 @@ class Selection:
     def __iter__(self) -> Iterator[ArchivedObject]:
         """Yield them in the order in which they were written. Payloads are read when they are asked for."""
         return self._objects()
+
+    def stack(self, dims: Sequence[str] | None = None, *, which: Which = "only", fill: Any = None) -> Stack:
+        """Return the objects as one array of NumPy, of which each part is read when it is asked for.
+
+        Args:
+            dims, which, fill: as of `to_xarray`.
+
+        Raises:
+            ArchiveError: as of `to_xarray`.
+        """
+        from xmml_native.archive_arrays import Stack
+
+        return Stack(list(self), None if dims is None else list(dims), which, fill, self._archive.types)
+
+    def to_xarray(
+        self,
+        dims: Sequence[str] | None = None,
+        *,
+        which: Which = "only",
+        fill: Any = None,
+        axes: Sequence[str] | None = None,
+        name: str = "data",
+    ) -> DataArray:
+        """Return the objects as one array of xarray. Attributes are read now, payloads when their values are asked for.
+
+        Attributes that all objects have alike become attributes of the array, others coordinates. Where no object has
+        a combination of values the elements are NaN, and whole numbers and truth values become numbers of 64 bits for
+        that; `fill` keeps them as they are. The archive must stay open until the values have been read.
+
+        Args:
+            dims: attributes that become dimensions, before those of the payloads, each in ascending order. Without
+                them objects follow each other along `object`.
+            which: of objects that agree in all of `dims` the `first` or the `last` counts; `only`: that is an error.
+            fill: the elements where there is no object.
+            axes: names of the dimensions of the payloads; without them `axis0`, `axis1`, ...
+            name: of the array.
+
+        Raises:
+            ArchiveError: no object is chosen, payloads have different shapes or are neither arrays nor numbers, an
+                object lacks one of `dims`, or several agree in all of them.
+            ImportError: xarray is not installed.
+        """
+        try:
+            from xmml_native.archive_xarray import to_xarray
+        except ModuleNotFoundError as missing:
+            if missing.name != "xarray":
+                raise
+            raise ImportError('the package xarray is not installed: pip install xarray, or "xmml[archives]"') from None
+
+        return to_xarray(self.stack(dims, which=which, fill=fill), axes, name)
