@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -71,43 +70,6 @@ def test_an_archive_keeps_what_its_selector_chooses_and_a_later_run_reads_it_by_
     assert sorted(run.lines("r")) == sorted(
         f"2 {param} (100, 60) {float(2 + index)} disk" for index in (0, 1) for param in "tv"
     )
-
-
-def test_objects_of_an_archive_are_listed_and_exported_by_a_command(tmp_path: Path) -> None:
-    path = str(tmp_path / "fields.archive")
-    from xmml_native.archive import ArchiveWriter
-
-    with ArchiveWriter(path) as archive:
-        archive.declare(ATTRIBUTES)
-        for step in range(3):
-            system = {"sys.instance": "w", "sys.index": 1, "sys.port": "fields", "sys.t": step / 2}
-            system |= {"sys.type": "float64", "sys.shape": [2]}
-            archive.append(np.full(2, step), {"step": step, "param": "t"}, system)
-
-    def told(*words: str, status: int = 0) -> str:
-        done = subprocess.run(["xmml", "pool", *words], capture_output=True, text=True, check=False, cwd=tmp_path)
-        assert done.returncode == status, done
-        return done.stdout if status == 0 else done.stderr
-
-    assert told("ls", path, "--select", "step > 0").splitlines() == [
-        "       2  step=1 param=t  (float64 2; w[1].fields, t = 0.5 s)",
-        "       3  step=2 param=t  (float64 2; w[1].fields, t = 1 s)",
-        "2 of 3 objects",
-    ]
-    assert told("verify", path) == "3 objects, all as written\n"
-    assert told("export", path, "files", "--select", "step = 2") == "1 of 3 objects are in files\n"
-    assert np.load(tmp_path / "files" / "00000003.npy").tolist() == [2, 2]
-    table = (tmp_path / "files" / "objects.csv").read_text().splitlines()
-    assert table[0].startswith("sys.file,step,param,sys.t,")
-    assert table[1].startswith("00000003.npy,2,t,1.0,")
-    assert told("ls", path, "--select", "stap > 0", status=2).splitlines() == [
-        "xmml pool ls: this is no selector of its objects: there is no attribute 'stap'; did you mean step?",
-        "stap > 0",
-        "^^^^",
-        "attributes: step:int param:enum(t,u,v) share:real",
-    ]
-    assert "it has no index.sqlite" in told("ls", str(tmp_path), status=2)
-    assert "argument --most: invalid" in told("ls", path, "--most", "-1", status=2)
 
 
 def test_an_archive_that_is_there_already_is_added_to_and_another_type_is_refused(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ COMMANDS: Mapping[str, str] = {
     "report": "the report of a run",
     "tap": "show what passes out ports of a run that goes on, to you or to a program of yours",
     "record": "keep what passes out ports of a run that goes on in an archive",
-    "pool": "look into archives of objects, and take objects out of them",
+    "pool": "look into archives of objects, take objects out of them, and compact them",
     "sites": "log in to the sites and say whether a run could use them",
     "cp": "copy files and folders to and from another machine, in parallel and resumable",
 }

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 import json
-import os
 import sys
 from argparse import ArgumentParser, Namespace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xmml_executors.outcome import ExitStatus
 
+from xmml_run.amounts import size
 from xmml_run.object_text import object_line, plain_attributes
 from xmml_run.terminal_text import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from xmml_native.archive import Archive, ArchivedObject
+    from xmml_native.archive import Archive, ArchiveError, Selection
 
 DESCRIPTION = (
     "Look into an archive, which a terminal of class archive has written, and take objects out of it. "
@@ -36,14 +33,66 @@ def add_options(parser: ArgumentParser) -> None:
     listing.add_argument("--select", metavar="SELECTOR", default="", help=SELECTOR)
     listing.add_argument("--most", metavar="N", type=_count, help="no more than so many")
     listing.add_argument("--json", action="store_true", help="an object of JSON a line, with all attributes")
-    export = actions.add_parser("export", help="write objects as files: arrays as .npy, the rest as JSON or bytes")
+    export = actions.add_parser(
+        "export",
+        help="write objects as files",
+        description="Write objects as one array, with attributes as dimensions and coordinates (.nc, .zarr, .npy); "
+        "each by itself with its attributes (.h5); or each to a file (a folder: arrays as .npy, the rest as text, JSON "
+        "or bytes; objects.csv says what is in which file).",
+    )
     export.add_argument("archive", metavar="ARCHIVE")
-    export.add_argument("folder", metavar="FOLDER", help="a new folder; objects.csv there says what is in which file")
+    export.add_argument("--to", metavar="FILE", required=True, help=".nc, .zarr, .npy or .h5, or a folder: FOLDER/")
     export.add_argument("--select", metavar="SELECTOR", default="", help=SELECTOR)
+    export.add_argument(
+        "--dims",
+        metavar="NAME,NAME",
+        type=_names,
+        help="attributes that become dimensions of the array; without them objects follow each other along one",
+    )
+    export.add_argument(
+        "--which",
+        choices=["only", "first", "last"],
+        default="only",
+        help="of objects that agree in all dimensions the first or the last counts; only (default): that is an error",
+    )
+    export.add_argument(
+        "--fill",
+        metavar="NUMBER",
+        type=_number,
+        help="the elements where there is no object; without it NaN, for which whole numbers become real ones",
+    )
     verify = actions.add_parser(
         "verify", help="compare each payload with the checksum that was made when it was written"
     )
     verify.add_argument("archive", metavar="ARCHIVE")
+    compact = actions.add_parser(
+        "compact",
+        help="drop objects, and give back the room of what belongs to none",
+        description="Drop objects of an archive, and give back the room of what belongs to none, such as what a writer "
+        "that was killed had begun. All of it happens or nothing. Programs that read the archive go on.",
+    )
+    compact.add_argument("archive", metavar="ARCHIVE")
+    chosen = compact.add_mutually_exclusive_group()
+    chosen.add_argument("--select", metavar="SELECTOR", help="keep the objects that this selector chooses, drop others")
+    chosen.add_argument("--drop", metavar="SELECTOR", help="drop the objects that this selector chooses")
+    compact.add_argument(
+        "--last-of",
+        metavar="NAME,NAME",
+        type=_names,
+        default=[],
+        help="of objects that agree in these attributes keep the last only",
+    )
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _number(text: str) -> float | int:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
 
 
 def _count(text: str) -> int:
@@ -54,10 +103,12 @@ def _count(text: str) -> int:
 
 
 def run(options: Namespace) -> int:
-    """List, export or verify objects."""
+    """List, export or verify objects, or compact their archive."""
     from xmml_native.archive import Archive, ArchiveError
 
     try:
+        if options.action == "compact":
+            return _compact(options)
         with Archive(options.archive) as archive:
             return {"ls": _list, "export": _export, "verify": _verify}[options.action](archive, options)
     except ArchiveError as error:
@@ -65,16 +116,20 @@ def run(options: Namespace) -> int:
         return ExitStatus.USAGE
 
 
-def _chosen(archive: Archive, options: Namespace) -> Iterator[ArchivedObject]:
-    from xmml_native.archive import ArchiveError
-
+def _chosen(archive: Archive, options: Namespace) -> Selection:
     try:
         return archive.select(options.select)
     except ValueError as error:
-        problem, first, end = error.args
-        marked = f"{options.select}\n{' ' * first}{'^' * max(1, end - first)}"
-        known = archive.attributes or "none are declared"
-        raise ArchiveError(f"this is no selector of its objects: {problem}\n{marked}\nattributes: {known}") from None
+        raise _no_selector(error, options.select, archive) from None
+
+
+def _no_selector(error: ValueError, selector: str, archive: Archive) -> ArchiveError:
+    from xmml_native.archive import ArchiveError
+
+    problem, first, end = error.args
+    marked = f"{selector}\n{' ' * first}{'^' * max(1, end - first)}"
+    known = archive.attributes or "none are declared"
+    return ArchiveError(f"this is no selector of its objects: {problem}\n{marked}\nattributes: {known}")
 
 
 def _list(archive: Archive, options: Namespace) -> int:
@@ -91,46 +146,12 @@ def _list(archive: Archive, options: Namespace) -> int:
 
 
 def _export(archive: Archive, options: Namespace) -> int:
-    from xmml_native.archive import ArchiveError
+    from xmml_run.object_files import Arrangement, write_objects
 
-    chosen = _chosen(archive, options)
-    try:
-        os.makedirs(options.folder)
-        names = ["sys.file", *dict.fromkeys(name for each in archive for name in each.attributes)]
-        with open(os.path.join(options.folder, "objects.csv"), "w", newline="", encoding="utf-8") as file:
-            table = csv.DictWriter(file, names)
-            table.writeheader()
-            count = 0
-            for each in chosen:
-                table.writerow({"sys.file": _written(each, options.folder), **plain_attributes(each.attributes)})
-                count += 1
-    except OSError as error:
-        raise ArchiveError(f"{error.filename or options.folder}: {error.strerror or error}") from None
-    print(f"{count} of {len(archive)} objects are in {shown(options.folder)}")
+    arrangement = Arrangement(options.dims, options.which, options.fill)
+    count = write_objects(_chosen(archive, options), options.to, arrangement)
+    print(f"{count} of {len(archive)} objects are in {shown(options.to)}")
     return ExitStatus.DONE
-
-
-def _written(each: ArchivedObject, folder: str) -> str:
-    """Write a payload; return the name of its file."""
-    data = each.data
-    stem = f"{each.number:08}"
-    if isinstance(data, bytes | str):
-        name, content = (f"{stem}.bin", data) if isinstance(data, bytes) else (f"{stem}.txt", data.encode())
-    elif hasattr(data, "dtype"):
-        from xmml_native.terminals import npy_bytes
-
-        name, content = f"{stem}.npy", npy_bytes(data)
-    else:
-        name, content = f"{stem}.json", json.dumps(data, default=_nested).encode()
-    with open(os.path.join(folder, name), "wb") as file:
-        file.write(content)
-    return name
-
-
-def _nested(value: Any) -> Any:
-    if isinstance(value, complex):
-        return [value.real, value.imag]
-    return value.tolist() if hasattr(value, "tolist") else value.hex()
 
 
 def _verify(archive: Archive, options: Namespace) -> int:
@@ -140,3 +161,23 @@ def _verify(archive: Archive, options: Namespace) -> int:
         print(shown(problem), file=sys.stderr)
     print(f"{len(archive)} objects, {f'{problems} of them damaged' if problems else 'all as written'}")
     return ExitStatus.MODEL_ERROR if problems else ExitStatus.DONE
+
+
+def _compact(options: Namespace) -> int:
+    from xmml_native.archive import Archive
+    from xmml_native.archive_compaction import compact_archive
+
+    try:
+        done = compact_archive(options.archive, select=options.select, drop=options.drop, last_of=options.last_of)
+    except ValueError as error:
+        with Archive(options.archive) as archive:
+            raise _no_selector(error, options.select or options.drop, archive) from None
+    print(
+        f"{done.kept} of {done.kept + done.dropped} objects stay; "
+        f"the segments had {size(done.bytes_before)}, and have {size(done.bytes_after)}"
+    )
+    if done.waiting:
+        print(
+            f"{done.waiting} segments go when those who read the archive have closed it, with the next that writes it"
+        )
+    return ExitStatus.DONE

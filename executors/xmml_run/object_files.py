@@ -1,0 +1,228 @@
+"""Writes objects of an archive as files: each in one of its own, or all in one of NetCDF, Zarr, HDF5 or NumPy."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from xmml_native.archive import ArchivedObject, ArchiveError, Selection
+
+from xmml_run.object_text import plain_attributes
+
+if TYPE_CHECKING:
+    from xarray import Dataset
+    from xmml_native.archive_arrays import Stack, Which
+
+Write = Callable[["Selection", str, "Arrangement"], int]
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """How objects become one array.
+
+    Attributes:
+        dims: attributes that become dimensions; `None`: objects follow each other.
+        which: which of objects counts that agree in all of them.
+        fill: the elements where there is no object; `None`: NaN.
+    """
+
+    dims: Sequence[str] | None = None
+    which: Which = "only"
+    fill: float | int | None = None
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of file.
+
+    Attributes:
+        packages: what has to be installed for it.
+        write: writes objects to a path; returns how many.
+        is_one_array: the objects become one array.
+    """
+
+    packages: Sequence[str]
+    write: Write
+    is_one_array: bool = True
+
+
+def write_objects(chosen: Selection, path: str, arrangement: Arrangement) -> int:
+    """Write objects to a new file or folder, by its suffix; return how many.
+
+    Raises:
+        ArchiveError: the suffix is unknown, there is something already, a package is not installed, the objects are no
+            such array, or there is no room. Then there is nothing at the path.
+    """
+    suffix = os.path.splitext(path)[1] if not path.endswith(os.sep) else ""
+    form = FORMATS.get(suffix)
+    if form is None:
+        raise ArchiveError(f"{path}: there are {', '.join(filter(None, FORMATS))}, and folders, which end in /")
+    if not form.is_one_array and arrangement != Arrangement():
+        arrays = ", ".join(known for known, other in FORMATS.items() if other.is_one_array)
+        raise ArchiveError(f"{path} holds each object by itself; one array of them is written to {arrays}")
+    missing = [package for package in form.packages if not _is_installed(package)]
+    if missing:
+        raise ArchiveError(
+            f'{suffix} needs {" and ".join(missing)}: pip install {" ".join(missing)}, or "xmml[archives]"'
+        )
+    path = path.rstrip(os.sep) or path
+    try:
+        with _whole(path) as part:
+            return form.write(chosen, part, arrangement)
+    except OSError as error:
+        raise ArchiveError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        importlib.import_module(package)
+    except ImportError:
+        return False
+    return True
+
+
+@contextmanager
+def _whole(path: str) -> Iterator[str]:
+    """Give a path where something is written that then stands at `path`; nothing stands there if that fails."""
+    if os.path.lexists(path):
+        raise ArchiveError(f"there is {path} already")
+    folder = tempfile.mkdtemp(prefix=".xmml-export-", dir=os.path.dirname(path) or ".")
+    try:
+        part = os.path.join(folder, os.path.basename(path))
+        yield part
+        os.rename(part, path)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+# --- each object by itself --------------------------------------------------------------------------------------------
+
+
+def _folder(chosen: Selection, path: str, _: Arrangement) -> int:
+    os.mkdir(path)
+    names = ["sys.file", *dict.fromkeys(name for each in chosen for name in each.attributes)]
+    count = 0
+    with open(os.path.join(path, "objects.csv"), "w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, names)
+        table.writeheader()
+        for each in chosen:
+            table.writerow({"sys.file": _written(each, path), **plain_attributes(each.attributes)})
+            count += 1
+    return count
+
+
+def _written(each: ArchivedObject, folder: str) -> str:
+    """Write a payload; return the name of its file."""
+    data = each.data
+    stem = f"{each.number:08}"
+    if isinstance(data, bytes | str):
+        name, content = (f"{stem}.bin", data) if isinstance(data, bytes) else (f"{stem}.txt", data.encode())
+    elif hasattr(data, "dtype"):
+        from xmml_native.terminals import npy_bytes
+
+        name, content = f"{stem}.npy", npy_bytes(data)
+    else:
+        name, content = f"{stem}.json", _json(data).encode()
+    with open(os.path.join(folder, name), "wb") as file:
+        file.write(content)
+    return name
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, default=_nested)
+
+
+def _nested(value: Any) -> Any:
+    if isinstance(value, complex):
+        return [value.real, value.imag]
+    return value.tolist() if hasattr(value, "tolist") else value.hex()
+
+
+def _hdf5(chosen: Selection, path: str, _: Arrangement) -> int:
+    import h5py
+    import numpy
+
+    count = 0
+    with h5py.File(path, "w", track_order=True) as file:
+        for each in chosen:
+            data = each.data
+            if data is None:
+                data = h5py.Empty("f8")
+            elif isinstance(data, bytes):
+                data = numpy.void(data) if data else h5py.Empty("V1")
+            elif isinstance(data, list | dict):
+                data = _json(data)
+            dataset = file.create_dataset(f"{each.number:08}", data=data)
+            for name, value in each.attributes.items():
+                dataset.attrs[name] = _attribute(value, numpy)
+            count += 1
+    return count
+
+
+def _attribute(value: Any, numpy: Any) -> Any:
+    if isinstance(value, bytes):
+        return numpy.frombuffer(value, "uint8")
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+# --- one array --------------------------------------------------------------------------------------------------------
+
+
+def _npy(stack: Stack, path: str) -> None:
+    from numpy import ndindex
+    from numpy.lib.format import open_memmap
+
+    file = open_memmap(path, "w+", stack.dtype, stack.shape)
+    within = [slice(None)] * (len(stack.shape) - len(stack.dims))
+    for place in ndindex(stack.shape[: len(stack.dims)]):
+        file[place] = stack.read([*place, *within])
+    file.flush()
+
+
+def _netcdf(stack: Stack, path: str) -> None:
+    if stack.dtype.kind == "c" or stack.dtype == "float16":
+        raise ArchiveError(f"NetCDF has no {stack.dtype}; .h5, .zarr and .npy have")
+    _as_dataset(stack).to_netcdf(path, engine="h5netcdf")
+
+
+def _zarr(stack: Stack, path: str) -> None:
+    _as_dataset(stack).to_zarr(path, zarr_format=2)
+
+
+def _as_dataset(stack: Stack) -> Dataset:
+    from xmml_native.archive_xarray import to_xarray
+
+    return to_xarray(stack, None, "data").to_dataset()
+
+
+def _of_arrays(write: Callable[[Stack, str], None]) -> Write:
+    """Return what writes objects as one array."""
+
+    def write_array(chosen: Selection, path: str, how: Arrangement) -> int:
+        stack = chosen.stack(how.dims, which=how.which, fill=how.fill)
+        try:
+            write(stack, path)
+        except (TypeError, ValueError) as error:  # of a library that has no such attribute or type
+            raise ArchiveError(f"{path}: {error}") from None
+        return len(stack)
+
+    return write_array
+
+
+#: By suffix; without one, a folder.
+FORMATS: Mapping[str, Format] = {
+    "": Format((), _folder, is_one_array=False),
+    ".nc": Format(("xarray", "h5netcdf"), _of_arrays(_netcdf)),
+    ".zarr": Format(("xarray", "zarr"), _of_arrays(_zarr)),
+    ".npy": Format((), _of_arrays(_npy)),
+    ".h5": Format(("h5py",), _hdf5, is_one_array=False),
+    ".hdf5": Format(("h5py",), _hdf5, is_one_array=False),
+}
