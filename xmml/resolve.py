@@ -284,7 +284,8 @@ class _Resolution:
                 protect=settings.get("protect"),
                 position=element.position,
             )
-            self.problems.extend(selector_problems(pool, element, instances[receiver.instance]))
+            ends = (instances[sender.instance], instances[receiver.instance])
+            self.problems.extend(selector_problems(pool, element, *ends))
             found.append(pool)
         return tuple(found)
 

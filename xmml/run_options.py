@@ -308,7 +308,7 @@ def settings_of(element: Element) -> dict[str, Any]:
     """Return the readable settings of an element by name; the others are left to `problems_of`."""
     settings = {}
     for attribute in element.attributes:
-        if attribute.namespace != RUN or not _belongs(attribute.name, element):
+        if attribute.namespace != RUN or not belongs(attribute.name, element):
             continue
         try:
             settings[attribute.name] = SETTINGS[attribute.name].read(attribute.value)
@@ -324,7 +324,7 @@ def problems_of(element: Element) -> list[Problem]:
         if attribute.namespace != RUN:
             continue
         name = attribute.name
-        if not _belongs(name, element):
+        if not belongs(name, element):
             problems.append(_misplaced(name, element))
             continue
         try:
@@ -335,7 +335,8 @@ def problems_of(element: Element) -> list[Problem]:
     return problems
 
 
-def _belongs(name: str, element: Element) -> bool:
+def belongs(name: str, element: Element) -> bool:
+    """Whether an element may have the setting `run:NAME`."""
     return name in SETTINGS and element.name in SETTINGS[name].elements
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from xmml.checks.index import Index
 from xmml.definitions import KINDS
 from xmml.problems import Problem, did_you_mean
-from xmml.run_options import problems_of
+from xmml.run_options import belongs, problems_of
 from xmml.structure import KNOWN, OPEN, REQUIRED, misspelt, slot_of
-from xmml.tree import XMML, XMML_PARAM, Element
+from xmml.tree import RUN, XMML, XMML_PARAM, Element
 
 
 def unknown_attributes(index: Index) -> Iterator[Problem]:
@@ -38,10 +38,16 @@ def unknown_attributes_below(
                 continue
             if attribute.namespace in (XMML, XMML_PARAM) or (not attribute.namespace and attribute.name not in known):
                 name, where = attribute.name, attribute.namespace
-                help = did_you_mean(name, known, "attributes") if not where else "attributes of xMML have no prefix"
+                help = _help(element, name, known) if not where else "attributes of xMML have no prefix"
                 yield element.problem(
                     "W05", f'<{element.name}> has no attribute "{name}"; it has no effect', help, name, where
                 )
+
+
+def _help(element: Element, name: str, known: Iterable[str]) -> str:
+    if belongs(name, element):
+        return f'write run:{name}, and xmlns:run="{RUN}" on the root element'
+    return did_you_mean(name, known, "attributes")
 
 
 def _has_known_attributes(element: Element) -> bool:

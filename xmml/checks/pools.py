@@ -137,5 +137,5 @@ def _sent_without_attributes(index: Index) -> Iterator[Problem]:
             continue  # E31 tells
         except ValueError as error:
             message = f"{coupling.get('from')} leads to message couplings, too, so that objects are sent there: {error}"
-            help = "give objects and messages an out port each, or make the attribute optional"
+            help = "make pools of them, too, give objects and messages an out port each, or make the attribute optional"
             yield coupling.problem("E33", message, help, "from")

@@ -17,7 +17,7 @@ from xmml.tree import RUN, Element
 _MOST_COPIES = 1_000
 
 
-def selector_problems(pool: PoolCoupling, coupling: Element, reader: Instance) -> Iterator[Problem]:
+def selector_problems(pool: PoolCoupling, coupling: Element, sender: Instance, reader: Instance) -> Iterator[Problem]:
     """Yield what is wrong with the selector of a pool, once, for whichever copy of the reader it is wrong first."""
     if not pool.select:
         return
@@ -44,7 +44,7 @@ def selector_problems(pool: PoolCoupling, coupling: Element, reader: Instance) -
             can_match = can_match or selector.can_match(attributes)
     except SelectorError as error:
         message = f"the selector of {pool.receiver} cannot be used: {error}"
-        help = _help(pool)
+        help = _help(pool, sender.ports[pool.sender.port].datatype)
         yield coupling.problem("E32", message, help, "select", RUN, within=(error.first, error.end))
         return
     if not can_match:
@@ -65,7 +65,9 @@ def _place_of(variable: str, select: str) -> tuple[int, int]:
     return found.span() if found is not None else (0, len(select))
 
 
-def _help(pool: PoolCoupling) -> str:
+def _help(pool: PoolCoupling, datatype: str | None) -> str:
+    if not pool.attributes and datatype is None:
+        return f'give {pool.sender} a datatype that declares attributes: run:attributes="step:int param:uint"'
     if not pool.attributes:
-        return f'declare attributes on the datatype of {pool.sender}: run:attributes="step:int param:uint"'
+        return f'declare attributes on the datatype "{datatype}": run:attributes="step:int param:uint"'
     return f"the attributes are {pool.attributes}, and sys.t, sys.seq, sys.instance, sys.index, sys.size and others"
