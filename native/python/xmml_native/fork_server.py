@@ -51,7 +51,7 @@ def serve(control: int) -> None:
         if between == 0:
             pid = os.fork()
             if pid != 0:
-                requests.send(f'{{"name": {_quoted(order["name"])}, "pid": {pid}}}'.encode())
+                report(requests, order["name"], pid)
                 os._exit(0)
             requests.close()
             start(order, descriptors)
@@ -61,10 +61,16 @@ def serve(control: int) -> None:
             os.close(descriptor)
 
 
-def _quoted(text: str) -> str:
+def report(requests: socket.socket, name: str, pid: int) -> None:
+    """Say which process a program has, or end it: a run that is stopped while it starts asks for no more programs."""
     import json
 
-    return json.dumps(text)
+    try:
+        requests.send(json.dumps({"name": name, "pid": pid}).encode())
+    except BrokenPipeError:
+        import signal
+
+        os.kill(pid, signal.SIGKILL)
 
 
 def start(order: dict[str, Any], descriptors: Sequence[int]) -> None:

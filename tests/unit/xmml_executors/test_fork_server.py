@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 from processes import children, command_line, is_running
 from supervised import Supervised
-from waiting import wait_until
+from waiting import LIMIT_S, wait_until
 from xmml_executors.executor import ProcessStart
 
 TELL = """import json, os, sys, threading
@@ -133,3 +135,19 @@ def test_what_was_forked_dies_with_the_supervisor(started: Started) -> None:
     started.report("output", "a")
     os.kill(started.executor.supervisor_pid, signal.SIGKILL)
     wait_until(lambda: not is_running(pid), "it lives on")
+
+
+def test_a_program_that_was_asked_for_by_a_supervisor_that_listens_no_more_is_ended_in_silence(tmp_path: Path) -> None:
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, its:
+        order = {"name": "a", "command": [sys.executable, "-c", "print(1)"], "parent": os.getpid(), "environ": {}}
+        files = [os.open(tmp_path / name, os.O_CREAT | os.O_WRONLY) for name in ("out", "err", "failed")]
+        socket.send_fds(ours, [json.dumps(order).encode()], [*files, os.open(tmp_path, os.O_RDONLY)])
+        ours.close()
+        serve = f"from xmml_native.fork_server import serve; serve({its.fileno()})"
+        command = [sys.executable, "-c", serve]
+        done = subprocess.run(
+            command, pass_fds=[its.fileno()], capture_output=True, text=True, timeout=LIMIT_S, check=True
+        )
+    assert done.stderr == ""
+    assert [(tmp_path / name).read_text() for name in ("out", "err", "failed")] == ["", "", ""]
