@@ -1,0 +1,217 @@
+"""The pages that lead into pools, done as printed: the tutorial and the recipes."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from pathlib import Path
+
+import printed
+import pytest
+from commands import do
+from model_runs import run_document
+
+FIELDS = r"(?<=\| )\d+(?= fields)"
+#: What the commands of a page print that differs from run to run.
+FOLLOWED = {
+    "pool-tutorial.md": [FIELDS],
+    "pool-work-queue.md": [],
+    "pool-archive.md": [],
+    "pool-late-readers.md": [FIELDS, r"\d+(?= of its objects)", r"(?<=exchanged )\d+ messages \([\d.]+ MB\)"],
+    "pool-groups.md": [],
+}
+IN_TRANSIT = printed.DOCS.parent / "workflows" / "in-transit"
+
+
+def text_of(page: str) -> str:
+    return (printed.DOCS / page).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("page", FOLLOWED)
+def test_commands_print_what_the_page_shows(tmp_path: Path, page: str) -> None:
+    assert list(printed.deviations(page, tmp_path, FOLLOWED[page])) == []
+
+
+def words(picture: Path) -> list[str]:
+    """Return the words of a picture."""
+    return sorted(map(unescape, re.findall(r"<text[^>]*>([^<]*)</text>", picture.read_text(encoding="utf-8"))))
+
+
+@pytest.mark.parametrize("page", printed.WITH_PICTURES)
+def test_pictures_show_the_model_as_the_page_has_it_there(tmp_path: Path, page: str) -> None:
+    shown = []
+    for picture in printed.pictures(page, tmp_path):
+        do("xmml", "graph", "model.xmml", "-o", "drawn.svg", cwd=tmp_path, check=True)
+        assert words(tmp_path / "drawn.svg") == words(picture), "draw them again: make pictures"
+        shown.append(picture)
+    assert shown
+
+
+def mistaken(folder: Path, page: str, file: str, old: str, new: str) -> Path:
+    """Write the files of a page into a folder, one of them with a mistake, and return the path of that one."""
+    printed.write(page, folder)
+    text = (folder / file).read_text()
+    assert text.count(old) == 1
+    (folder / file).write_text(text.replace(old, new))
+    return folder / file
+
+
+def without_numbers(text: str) -> str:
+    return re.sub(r"\d[\d.,]*(?<=\d)", "N", text)
+
+
+def assert_shown(page: str, said: str, begins: str, folder: Path) -> None:
+    """The page shows the line that begins so, whatever its numbers; on the page its folder is one of Ada."""
+    (line,) = [line.partition("; see ")[0] for line in said.splitlines() if line.startswith(begins)]
+    assert without_numbers(line.replace(str(folder), "/home/ada/pool")) in without_numbers(text_of(page))
+
+
+@pytest.mark.parametrize(
+    ("page", "file", "old", "new", "code"),
+    [
+        ("pool-work-queue.md", "model.xmml", '"queue"', '"queue" run:select="case % $count = $index"', "error[E32]"),
+        ("pool-archive.md", "later.xmml", "step > 0", "step > 1", "warning[W14]"),
+        ("pool-archive.md", "later.xmml", "fields.archive", "../first/fields.archive", "error[E30]"),
+    ],
+)
+def test_a_check_tells_a_mistake_as_the_page_shows(
+    tmp_path: Path, page: str, file: str, old: str, new: str, code: str
+) -> None:
+    model = mistaken(tmp_path, page, file, old, new)
+    told = do("xmml", "check", model.name, cwd=tmp_path).stdout
+    assert_shown(page, re.sub(r"^\S+:\d+:\d+: ", "", told, flags=re.MULTILINE), code, tmp_path)
+
+
+def test_the_check_tells_a_misspelt_attribute_as_the_tutorial_shows(tmp_path: Path) -> None:
+    for picture in printed.pictures("pool-tutorial.md", tmp_path):
+        if picture.name == "plate-pool.svg":
+            break
+    model = tmp_path / "model.xmml"
+    model.write_text(model.read_text().replace("name = 'temperature'", "nam = 'temperature'"))
+    told = do("xmml", "check", model.name, cwd=tmp_path).stdout
+    assert f"```\n{told}```" in text_of("pool-tutorial.md")
+
+
+@pytest.mark.parametrize(
+    ("page", "file", "old", "new", "begins", "status"),
+    [
+        (
+            "pool-work-queue.md",
+            "worker.py",
+            "            me.put(",
+            '            assert each["case"] != 17\n            me.put(',
+            "xmml-run: worker[",
+            4,
+        ),
+        ("pool-late-readers.md", "viewer.py", "time.sleep(0.1)", "break", "warning: solver: ", 0),
+        (
+            "pool-late-readers.md",
+            "viewer.py",
+            'enumerate(me.objects("field"), 1)',
+            'enumerate([me.take("field", timeout=0.001)] * 2, 1)',
+            "xmml-run: viewer failed",
+            4,
+        ),
+        (
+            "pool-groups.md",
+            "flow.py",
+            '                state.put(v, name="v")',
+            '                if t == 1:\n                    raise RuntimeError("diverged")',
+            "xmml-run: flow failed",
+            4,
+        ),
+        (
+            "pool-groups.md",
+            "flow.py",
+            'state.put(v, name="v")',
+            'me.out("field").group(step=0).__enter__()',
+            "xmml-run: flow failed",
+            4,
+        ),
+        (
+            "pool-groups.md",
+            "flow.py",
+            '                state.put(p, name="p")',
+            '            me.put("field", v, step=int(t), name="v")',
+            "xmml-run: energy failed",
+            4,
+        ),
+    ],
+)
+def test_a_run_tells_a_mistake_as_the_page_shows(
+    tmp_path: Path, page: str, file: str, old: str, new: str, begins: str, status: int
+) -> None:
+    mistaken(tmp_path, page, file, old, new)
+    run = run_document(tmp_path / "model.xmml", status=status)
+    assert_shown(page, run.stderr, begins, tmp_path)
+
+
+def test_without_a_queue_each_worker_does_all_cases_as_the_page_says(tmp_path: Path) -> None:
+    run = run_document(mistaken(tmp_path, "pool-work-queue.md", "model.xmml", ' run:share="queue"', ""))
+    assert run.output("best").startswith("case 10 of 90 ")
+    assert "(`case 10 of 90`)" in text_of("pool-work-queue.md")
+
+
+def test_a_run_whose_cases_also_collects_is_in_a_deadlock_as_the_page_shows(tmp_path: Path) -> None:
+    page = "pool-work-queue.md"
+    model = mistaken(tmp_path, page, "model.xmml", 'to="best.results"', 'to="cases.results"')
+    port = '<out id="cases" datatype="case"/> </ports>'
+    model.write_text(model.read_text().replace(port, f'<in id="results" datatype="case"/> {port}'))
+    with (tmp_path / "cases.py").open("a") as program:
+        program.write('        print(len(list(me.objects("results"))))\n')
+    (tmp_path / "best.py").write_text("import xmml\n\nxmml.Instance().leave()\n")
+    run = run_document(model, status=6)
+    assert_shown(page, run.stderr, "xmml-run: deadlock", tmp_path)
+
+
+def test_a_reader_that_leaves_after_its_writer_is_told_as_the_page_shows(tmp_path: Path) -> None:
+    page = "pool-late-readers.md"
+    model = mistaken(tmp_path, page, "model.xmml", 'total="50 s"', 'total="10 s"')
+    program = tmp_path / "viewer.py"
+    wait = """\
+        events = pathlib.Path("../../../events.jsonl")
+        while not any('"left"' in line for line in events.read_text().splitlines()):
+            time.sleep(0.01)
+"""
+    text = (
+        program.read_text()
+        .replace("        for number", f"{wait}        for number")
+        .replace("time.sleep(0.1)", "break")
+    )
+    program.write_text(f"import pathlib\n{text}")
+    run = run_document(model)
+    assert_shown(page, run.stderr, "warning: viewer", tmp_path)
+
+
+def test_a_limit_that_would_stop_a_run_grows_as_the_page_shows(tmp_path: Path) -> None:
+    page = "pool-late-readers.md"
+    coupled = '<coupling from="solver.done" to="viewer.done"/></topology>'
+    model = mistaken(tmp_path, page, "model.xmml", "</topology>", coupled)
+    text = model.read_text().replace('<out id="field"', '<out id="done" operator="Of"/> <out id="field"')
+    text = text.replace('<in id="field"', '<in id="done" operator="finit"/> <in id="field"').replace("50 s", "20 s")
+    model.write_text(text)
+    with (tmp_path / "solver.py").open("a") as program:
+        program.write('        me.send("done", 1)\n')
+    viewer = tmp_path / "viewer.py"
+    viewer.write_text(
+        viewer.read_text().replace("        for number", '        me.receive("done")\n        for number')
+    )
+    run = run_document(model)
+    assert_shown(page, run.stderr, "xmml-run: solver.field", tmp_path)
+
+
+def test_an_archive_whose_source_selects_what_is_not_there_fails_as_the_page_shows(tmp_path: Path) -> None:
+    page = "pool-archive.md"
+    later = mistaken(tmp_path, page, "later.xmml", "step > 0", "stap > 0")
+    run_document(tmp_path / "model.xmml", "--result", "disk/fields.archive=fields.archive")
+    run = run_document(later, folder=tmp_path / "later", status=4)
+    assert_shown(page, run.stderr, "xmml-run: kept failed", tmp_path)
+
+
+@pytest.mark.parametrize("language", ["xml", "cpp", "python"])
+def test_what_the_page_copies_from_the_workflow_is_there(language: str) -> None:
+    files = "\n".join((IN_TRANSIT / name).read_text() for name in ("model.xmml", "in_transit.cpp", "states.py"))
+    there = {line.strip() for line in files.splitlines()}
+    shown = {line.strip() for block in printed.blocks("pool-in-transit.md", language) for line in block.splitlines()}
+    assert shown
+    assert shown - there - {"..."} == set()
