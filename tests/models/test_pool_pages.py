@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import signal
+import subprocess
 from html import unescape
 from pathlib import Path
 
 import printed
 import pytest
-from commands import do
-from model_runs import run_document
+from commands import XMML_RUN, do
+from model_runs import environment, run_document
+from waiting import RUN_LIMIT_S, wait_until
 
 FIELDS = r"(?<=\| )\d+(?= fields)"
 #: What the commands of a page print that differs from run to run.
@@ -73,6 +76,7 @@ def assert_shown(page: str, said: str, begins: str, folder: Path) -> None:
         ("pool-archive.md", "later.xmml", "step > 0", "step > 1", "warning[W14]"),
         ("pool-archive.md", "later.xmml", "fields.archive", "../first/fields.archive", "error[E30]"),
     ],
+    ids=["a fixed distribution and a queue", "an archive that is not there", "an archive that lies outside"],
 )
 def test_a_check_tells_a_mistake_as_the_page_shows(
     tmp_path: Path, page: str, file: str, old: str, new: str, code: str
@@ -104,6 +108,7 @@ def test_the_check_tells_a_misspelt_attribute_as_the_tutorial_shows(tmp_path: Pa
             4,
         ),
         ("pool-late-readers.md", "viewer.py", "time.sleep(0.1)", "break", "warning: solver: ", 0),
+        ("pool-late-readers.md", "viewer.py", "import time\n", "import nosuch\n", "xmml-run: viewer failed", 4),
         (
             "pool-late-readers.md",
             "viewer.py",
@@ -136,6 +141,15 @@ def test_the_check_tells_a_misspelt_attribute_as_the_tutorial_shows(tmp_path: Pa
             "xmml-run: energy failed",
             4,
         ),
+    ],
+    ids=[
+        "a worker fails",
+        "a reader leaves early",
+        "a reader fails before it joins",
+        "a take has no more time",
+        "a writer fails within a group",
+        "a group is begun within a group",
+        "an object has no group",
     ],
 )
 def test_a_run_tells_a_mistake_as_the_page_shows(
@@ -181,6 +195,23 @@ def test_a_reader_that_leaves_after_its_writer_is_told_as_the_page_shows(tmp_pat
     program.write_text(f"import pathlib\n{text}")
     run = run_document(model)
     assert_shown(page, run.stderr, "warning: viewer", tmp_path)
+
+
+def test_the_status_of_a_run_whose_reader_hangs_shows_who_waits_as_the_page_does(tmp_path: Path) -> None:
+    page = "pool-late-readers.md"
+    mistaken(tmp_path, page, "viewer.py", "import xmml\n", "time.sleep(1000)\nimport xmml\n")
+
+    def status_of_a_wait() -> str:
+        said = do("xmml", "status", "run", cwd=tmp_path).stdout
+        return said if "waits for solver.field" in said else ""
+
+    with subprocess.Popen([XMML_RUN, "model.xmml", "-o", "run"], cwd=tmp_path, env=environment()) as run:
+        try:
+            said = wait_until(status_of_a_wait, "the solver does not wait", RUN_LIMIT_S)
+        finally:
+            run.send_signal(signal.SIGINT)
+    for instance in ("  solver  ", "  viewer  "):
+        assert_shown(page, said, instance, tmp_path)
 
 
 def test_a_limit_that_would_stop_a_run_grows_as_the_page_shows(tmp_path: Path) -> None:
