@@ -1,4 +1,4 @@
-"""Small models with pools, of programs in Python."""
+"""Small models with pools, of programs in Python and others."""
 
 from __future__ import annotations
 
@@ -9,18 +9,29 @@ ATTRIBUTES = "step:int[0..]! param:enum(t,u,v) share:real"
 
 
 def model_of(
-    folder: Path, programs: dict[str, str], instances: str, couplings: str, ports: dict[str, str] | None = None
+    folder: Path,
+    programs: dict[str, str],
+    instances: str,
+    couplings: str,
+    ports: dict[str, str] | None = None,
+    writers: dict[str, str] | None = None,
 ) -> Path:
-    """Write a model whose submodels are these programs, by name; a port is in the loop only if `ports` says so."""
+    """Write a model whose submodels are these programs, by name; a port is in the loop only if `ports` says so.
+
+    `writers` are further ones, in any language: the attributes of their implementations.
+    """
     folder.mkdir(exist_ok=True)
-    definitions = []
+    implementations, directions = dict(writers or {}), dict.fromkeys(writers or {}, "out")
     for name, program in programs.items():
         (folder / f"{name}.py").write_text(textwrap.dedent(program))
-        direction = "out" if ".put(" in program else "in"
-        own = (ports or {}).get(name, f'<{direction} id="fields" datatype="field"/>')
+        directions[name] = "out" if ".put(" in program else "in"
+        implementations[name] = f'language="python" path="{name}.py"'
+    definitions = []
+    for name, implementation in implementations.items():
+        own = (ports or {}).get(name, f'<{directions[name]} id="fields" datatype="field"/>')
         definitions.append(
             f'<submodel id="{name}"><timescale delta="1 s" total="4 s"/><param id="every" value="2"/>'
-            f'<ports>{own}</ports><implementation language="python" path="{name}.py"/></submodel>'
+            f"<ports>{own}</ports><implementation {implementation}/></submodel>"
         )
     model = folder / "model.xmml"
     model.write_text(

@@ -138,7 +138,9 @@ public:
     }
 
     Instance(Instance&& other) noexcept
-        : me_(std::exchange(other.me_, nullptr)), exceptions_(other.exceptions_), kept_(std::move(other.kept_)) {}
+        : me_(std::exchange(other.me_, nullptr)), exceptions_(other.exceptions_), kept_(std::move(other.kept_)) {
+        if (kept_ != nullptr) kept_->instance = this;
+    }
     Instance& operator=(Instance&&) = delete;
 
     // Leaves the run, or tells it that this instance failed if an exception is the reason.
@@ -481,9 +483,14 @@ private:
 
     using Callback = std::function<void(Message)>;
 
-    // What several threads that use the instance may touch at once.
+    // What stays in its place when the instance is moved. Several threads that use the instance may touch it at once.
     class Kept {
     public:
+        explicit Kept(Instance* owner) noexcept : instance(owner) {}
+
+        // Where the instance is now.
+        Instance* instance;
+
         void note(const char* error) {
             const std::lock_guard<std::mutex> lock(mutex_);
             error_ = error;
@@ -532,46 +539,46 @@ private:
 
     xmml_instance* me_ = nullptr;
     int exceptions_ = std::uncaught_exceptions();
-    std::unique_ptr<Kept> kept_ = std::make_unique<Kept>();
+    std::unique_ptr<Kept> kept_ = std::make_unique<Kept>(this);
 
     friend class Group;
 };
 
-// Objects that become visible together (see Instance::group). The instance must outlive it.
+// Objects that become visible together (see Instance::group). The instance must outlive it, and may be moved.
 class Group {
 public:
-    Group(Group&& other) noexcept : me_(std::exchange(other.me_, nullptr)), port_(std::move(other.port_)) {}
+    Group(Group&& other) noexcept : kept_(std::exchange(other.kept_, nullptr)), port_(std::move(other.port_)) {}
     Group& operator=(Group&&) = delete;
     ~Group() {
-        if (me_ != nullptr) (xmml_group_abandon)(me_->me_, port_.c_str());
+        if (kept_ != nullptr) (xmml_group_abandon)(kept_->instance->me_, port_.c_str());
     }
 
     // Adds an object; returns how many readers choose it.
     std::uint64_t put(const Sendable& data, const std::string& attributes = "", Site site = Site::here()) {
-        if (me_ == nullptr) throw std::logic_error("this group has ended");
-        return me_->put(port_, data, attributes, site);
+        if (kept_ == nullptr) throw std::logic_error("this group has ended");
+        return kept_->instance->put(port_, data, attributes, site);
     }
 
     // Has the objects visible; returns how many readers get some of them.
     std::uint64_t end(Site site = Site::here()) {
-        Instance* me = std::exchange(me_, nullptr);
-        if (me == nullptr) throw std::logic_error("this group has ended");
+        const Instance::Kept* kept = std::exchange(kept_, nullptr);
+        if (kept == nullptr) throw std::logic_error("this group has ended");
         std::uint64_t readers = 0;
-        me->call(site, xmml_group_end, me->me_, port_.c_str(), &readers);
+        kept->instance->call(site, xmml_group_end, kept->instance->me_, port_.c_str(), &readers);
         return readers;
     }
 
 private:
     friend class Instance;
-    Group(Instance* me, std::string port) : me_(me), port_(std::move(port)) {}
+    Group(const Instance::Kept* kept, std::string port) : kept_(kept), port_(std::move(port)) {}
 
-    Instance* me_;
+    const Instance::Kept* kept_;
     std::string port_;
 };
 
 inline Group Instance::group(Name port, const std::string& attributes, Site site) {
     call(site, xmml_group_begin, me_, port.c_str(), attributes.c_str());
-    return {this, port.c_str()};
+    return {kept_.get(), port.c_str()};
 }
 
 }  // namespace xmml
