@@ -22,13 +22,10 @@
         integer, intent(out), optional :: readers
         integer, intent(out), optional :: status
         character(*), intent(inout), optional :: message
-        character(len=:, kind=c_char), allocatable :: described
         integer(c_int64_t) :: chosen
         integer(c_int) :: code
-        described = c_null_char
-        if (present(attributes)) described = c_string(attributes)
         chosen = 0
-        code = c_put(instance, port, value, described, chosen)
+        code = c_put(instance, port, value, described_by(attributes), chosen)
         if (present(readers)) readers = int(chosen)
         call conclude(code, status, message)
     end subroutine
@@ -52,6 +49,14 @@
         end if
         call made%free()
     end subroutine
+
+    ! Attributes as C reads them.
+    function described_by(attributes) result(text)
+        character(*), intent(in), optional :: attributes
+        character(len=:, kind=c_char), allocatable :: text
+        text = c_null_char
+        if (present(attributes)) text = c_string(attributes)
+    end function
 
     ! An object that has attributes only.
     subroutine put_nothing(me, port, attributes, readers, status, message)
@@ -86,6 +91,42 @@
         integer, intent(out), optional :: status
         character(*), intent(inout), optional :: message
         call put_and_free(me%pointer, c_string(port), xmml_value(data), attributes, readers, status, message)
+    end subroutine
+
+    ! Begins a group: objects that are put on this port from now on become visible together, when it ends; until then no put waits. They have
+    ! these attributes, unless a put gives others.
+    subroutine group_begin(me, port, attributes, status, message)
+        class(xmml_instance), intent(in) :: me
+        character(*), intent(in) :: port
+        character(*), intent(in), optional :: attributes
+        integer, intent(out), optional :: status
+        character(*), intent(inout), optional :: message
+        call conclude(c_group_begin(me%pointer, c_string(port), described_by(attributes)), status, message)
+    end subroutine
+
+    ! Ends it: each reader gets those objects that it chooses, all at once. readers: how many get some. Waits until each of them has room for
+    ! what it gets, or holds nothing.
+    subroutine group_end(me, port, readers, status, message)
+        class(xmml_instance), intent(in) :: me
+        character(*), intent(in) :: port
+        integer, intent(out), optional :: readers
+        integer, intent(out), optional :: status
+        character(*), intent(inout), optional :: message
+        integer(c_int64_t) :: reached
+        integer(c_int) :: code
+        reached = 0
+        code = c_group_end(me%pointer, c_string(port), reached)
+        if (present(readers)) readers = int(reached)
+        call conclude(code, status, message)
+    end subroutine
+
+    ! Forgets it and its objects, which nobody has seen.
+    subroutine group_abandon(me, port, status, message)
+        class(xmml_instance), intent(in) :: me
+        character(*), intent(in) :: port
+        integer, intent(out), optional :: status
+        character(*), intent(inout), optional :: message
+        call conclude(c_group_abandon(me%pointer, c_string(port)), status, message)
     end subroutine
 
     ! Waits for the next object that the selector of the port chooses; false: all writers have left. Free the object when it is not needed

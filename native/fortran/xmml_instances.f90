@@ -66,6 +66,9 @@ module xmml_instances
         procedure :: receive_bytes
         procedure :: put_nothing
         procedure :: put_bytes
+        procedure :: group_begin
+        procedure :: group_end
+        procedure :: group_abandon
         procedure :: take
         procedure :: free => instance_free
         procedure :: handle => instance_handle
@@ -112,6 +115,9 @@ module xmml_instances
         procedure :: send_bytes => bound_send_bytes
         procedure :: put_nothing => bound_put_nothing
         procedure :: put_bytes => bound_put_bytes
+        procedure :: group_begin => bound_group_begin
+        procedure :: group_end => bound_group_end
+        procedure :: group_abandon => bound_group_abandon
         procedure, private :: bound_send_value
         procedure, private :: bound_put_value
         generic :: send => bound_send_value

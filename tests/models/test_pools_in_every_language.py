@@ -1,7 +1,7 @@
 """Objects of pools between all languages: every type of an attribute, absent ones, ends, time-outs and errors.
 
-A writer in each language puts the same two objects (`pools/every_type.*`), and a reader in each prints all that it
-takes. Programs in C, C++ and Fortran run with the sanitizers, and fail if they leak.
+A writer in each language puts the same two objects and the same groups (`pools/every_type.*`), and a reader in each
+prints all that it takes. Programs in C, C++ and Fortran run with the sanitizers, and fail if they leak.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pytest
 from every_language import EACH_LANGUAGE, LANGUAGES, java_program, parameters
 from model_runs import Run, run_document
 from needs import needs_java
+from pool_models import model_of, pool
 
 POOLS = Path(__file__).parent / "pools"
 #: Python gives values as they come.
@@ -34,6 +35,32 @@ COMPLETE = (
 )
 #: The same of the object that has one attribute and no payload.
 BARE = f"whole,{OF_EVERY_OBJECT} whole 4 kind 0"
+#: The same of a group, the second that the writer begins: it has forgotten the first.
+GROUP = [f"whole,{OF_EVERY_OBJECT},sys.group,sys.follow whole {6 + i} kind 0 group 1 follow {1 - i}" for i in range(2)]
+#: What is wrong with the use of a group that has ended; C and Fortran know only its port.
+OVER = {
+    "c": "{place}: no group was begun here",
+    "cpp": "this group has ended",
+    "python": "{place}: this group has not begun, or has ended",
+    "fortran": "{place}: no group was begun here",
+    "java": "{place}: this group has ended",
+}
+
+#: Takes an object, sees none in a while of the group that follows, and none when the writer has died.
+READER = """
+import time, xmml
+with xmml.Instance() as me:
+    while me.reuse():
+        print(me.take("fields")["step"])
+        time.sleep(0.3)
+        try:
+            print(me.take("fields", timeout=0)["step"])
+        except xmml.ReceiveTimeoutError:
+            print("nothing more")
+        me.put("later", step=0)
+        for field in me.objects("fields"):
+            print(field["step"])
+"""
 
 
 def program(language: str) -> str:
@@ -90,6 +117,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return run_document(document)
 
 
+def taken_from(run: Run, writer: str, reader: str) -> list[str]:
+    """What a reader printed of each object of a writer."""
+    name = f"writer_{writer} "
+    return [line.removeprefix(name) for line in run.lines(f"reader_{reader}") if line.startswith(name)]
+
+
 def said(run: Run, role: str, language: str, what: str) -> set[str]:
     """What an instance printed of this."""
     lines = run.lines(f"{role}_{language}")
@@ -99,8 +132,13 @@ def said(run: Run, role: str, language: str, what: str) -> set[str]:
 @pytest.mark.parametrize("reader", EACH_LANGUAGE)
 @pytest.mark.parametrize("writer", EACH_LANGUAGE)
 def test_attributes_of_every_type_read_as_they_were_written(run: Run, writer: str, reader: str) -> None:
-    lines = [line for line in run.lines(f"reader_{reader}") if line.startswith(f"writer_{writer} ")]
-    assert lines == [f"writer_{writer} {COMPLETE}", f"writer_{writer} {BARE}"]
+    assert taken_from(run, writer, reader)[:2] == [COMPLETE, BARE]
+
+
+@pytest.mark.parametrize("reader", EACH_LANGUAGE)
+@pytest.mark.parametrize("writer", EACH_LANGUAGE)
+def test_groups_that_ended_are_read_whole_and_others_never(run: Run, writer: str, reader: str) -> None:
+    assert taken_from(run, writer, reader)[2:] == GROUP
 
 
 @pytest.mark.parametrize("language", EACH_LANGUAGE)
@@ -121,6 +159,55 @@ def test_a_put_refuses_an_attribute_that_does_not_exist(run: Run, language: str)
 def test_a_put_refuses_a_value_of_another_type(run: Run, language: str) -> None:
     (problem,) = said(run, "writer", language, "mistyped")
     assert re.fullmatch(rf"usage: writer_{language}\.objects: whole.* 'x' is .*\bint\b.*", problem)
+
+
+@pytest.mark.parametrize("language", parameters("c", "cpp", "fortran", "java"))
+def test_the_end_of_a_group_says_how_many_readers_get_some_of_it(run: Run, language: str) -> None:
+    assert f"group {len(LANGUAGES)}" in run.lines(f"writer_{language}")
+
+
+@pytest.mark.parametrize("language", EACH_LANGUAGE)
+def test_a_group_is_refused_where_another_has_not_ended(run: Run, language: str) -> None:
+    (problem,) = said(run, "writer", language, "second")
+    assert problem.startswith(f"usage: writer_{language}.objects: a group was begun here and has not ended")
+
+
+@pytest.mark.parametrize("language", EACH_LANGUAGE)
+def test_a_group_refuses_an_attribute_that_does_not_exist(run: Run, language: str) -> None:
+    (problem,) = said(run, "writer", language, "common")
+    assert problem.startswith(f"usage: writer_{language}.objects: there is no attribute 'whloe'; did you mean whole?")
+
+
+@pytest.mark.parametrize("language", EACH_LANGUAGE)
+def test_a_group_that_has_ended_cannot_be_used(run: Run, language: str) -> None:
+    (problem,) = said(run, "writer", language, "over")
+    assert problem.startswith(f"usage: {OVER[language].format(place=f'writer_{language}.objects')}")
+
+
+@pytest.mark.parametrize("language", parameters("c", "fortran", "java"))
+def test_a_group_that_is_open_at_the_end_is_forgotten_and_told(run: Run, language: str) -> None:
+    warning = "a group that was begun at objects has not ended: its 1 objects were not put"
+    assert any(f"writer_{language}" in line and warning in line for line in run.stderr.splitlines())
+
+
+@pytest.mark.parametrize("language", parameters("fortran", "java"))
+def test_nothing_is_seen_of_a_group_in_whose_middle_its_program_dies(tmp_path: Path, language: str) -> None:
+    source = POOLS / {"fortran": "dying.f90", "java": "Dying.java"}[language]
+    dying = java_program(source) if language == "java" else f'path="{fortran.compiled(source)}"'
+    document = model_of(
+        tmp_path,
+        {"Reader": READER},
+        '<instance id="writer" submodel="Dying"/><instance id="reader" submodel="Reader"/>',
+        pool("writer", "reader") + '<coupling from="reader.later" to="writer.later" run:kind="pool"/>',
+        ports={
+            "Dying": '<out id="fields" datatype="field"/><in id="later" datatype="field"/>',
+            "Reader": '<in id="fields" datatype="field"/><out id="later" datatype="field"/>',
+        },
+        writers={"Dying": dying},
+    )
+    run = run_document(document, status=4)
+    assert run.lines("reader") == ["1", "nothing more"]
+    assert "writer failed" in run.stderr
 
 
 @needs_java

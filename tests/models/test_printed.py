@@ -1,17 +1,21 @@
-"""The submodel that docs/submodels.md shows in each language, the tutorial and the README, from the text as printed."""
+"""What docs/submodels.md and docs/pools.md show in several languages, the tutorial and the README, as printed."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
+import fortran
 import printed
 import pytest
 from commands import BIN
-from model_runs import RunModel
+from every_language import java_program, parameters
+from model_runs import RunModel, run_document
 from needs import java_missing, missing
+from pool_models import ATTRIBUTES, model_of, pool
 
 PAGE = "submodels.md"
 WARNINGS = "-Wall -Wextra -Werror -pedantic"
@@ -24,6 +28,57 @@ LANGUAGES = {
     f'run:build="gfortran {WARNINGS} -o decay decay.f90 $(xmml-config --fflags --flibs)"',
     "java": 'language="java" path="." run:build="javac -cp $(xmml-config --jar) Decay.java"',
 }
+
+#: Programs around the group of docs/pools.md.
+GROUPS = {
+    "python": """\
+import numpy as np
+import xmml
+temperature, wind = np.zeros(3), np.ones(3)
+with xmml.Instance() as me:
+    while me.reuse():
+{group}
+""",
+    "fortran": """\
+program writer
+    use, intrinsic :: iso_fortran_env, only: real64
+    use xmml
+    implicit none
+    type(xmml_instance) :: me
+    real(real64) :: temperature(3) = 0, wind(3) = 1
+    call me%join()
+    do while (me%reuse())
+{group}
+    end do
+    call me%leave()
+end program
+""",
+    "java": """\
+import java.util.Map;
+import org.xmml.Group;
+import org.xmml.Instance;
+
+public class Writer {{
+    public static void main(String[] arguments) {{
+        double[] temperature = new double[3];
+        double[] wind = {{1, 1, 1}};
+        try (Instance me = Instance.join()) {{
+            while (me.reuse()) {{
+{group}
+            }}
+        }}
+    }}
+}}
+""",
+}
+#: What takes it.
+READER = """
+import xmml
+with xmml.Instance() as me:
+    while me.reuse():
+        for field in me.objects("fields"):
+            print(field["step"], field["param"], field.data.mean(), field["sys.follow"])
+"""
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -42,6 +97,27 @@ def test_the_submodel_runs_in_each_language_as_printed(run_model: RunModel, tmp_
     assert [f"report | {line}" for line in run.lines("report")] + [
         f"last | {line}" for line in run.lines("last")
     ] == told
+
+
+@pytest.mark.parametrize("language", parameters(*GROUPS))
+def test_the_group_of_the_page_about_pools_is_put_as_printed(tmp_path: Path, language: str) -> None:
+    source = tmp_path / {"python": "writer.py", "fortran": "writer.f90", "java": "Writer.java"}[language]
+    (group,) = (block for block in printed.blocks("pools.md", language) if "group" in block)
+    source.write_text(GROUPS[language].format(group=textwrap.indent(group, " " * 8)))
+    writer = {
+        "python": lambda: f'language="python" path="{source}"',
+        "fortran": lambda: f'path="{fortran.compiled(source)}"',
+        "java": lambda: java_program(source),
+    }
+    model = model_of(
+        tmp_path,
+        {"Reader": READER},
+        '<instance id="w" submodel="Writer"/><instance id="r" submodel="Reader"/>',
+        pool("w", "r"),
+        writers={"Writer": writer[language]()},
+    )
+    model.write_text(model.read_text().replace(ATTRIBUTES, f"{ATTRIBUTES} member:uint"))
+    assert run_document(model).lines("r") == ["3 t 0.0 1", "3 u 1.0 0"]
 
 
 def test_the_readme_prints_what_the_smallest_model_says(run_model: RunModel) -> None:

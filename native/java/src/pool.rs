@@ -51,18 +51,66 @@ pub extern "system" fn Java_org_xmml_Native_putNamed(
 ) -> jlong {
     guard(&mut env, |env| {
         let names = texts(env, &names)?;
-        let mut set = Vec::with_capacity(names.len());
-        for (i, name) in (0..).zip(&names) {
-            let value = env.get_object_array_element(&values, i)?;
-            if !value.is_null() {
-                let value = env.with_local_frame(8, |env| from_java(env, name, &value))?;
-                set.push((name.as_str(), value));
-            }
-            env.delete_local_ref(value)?;
-        }
+        let set = named(env, &names, &values)?;
         let me = me.get()?;
         Ok(me.core.put(me.port(port), data.get()?.clone(), &set)? as jlong)
     })
+}
+
+/// Objects that are put on this port from now on become visible together, when the group ends.
+#[no_mangle]
+pub extern "system" fn Java_org_xmml_Native_beginGroup(
+    mut env: JNIEnv,
+    _: JClass,
+    me: Address<Member>,
+    port: jint,
+    attributes: JString,
+) {
+    guard(&mut env, |env| {
+        let attributes = text(env, &attributes)?;
+        let me = me.get()?;
+        Ok(me.core.begin_group_described(me.port(port), &attributes)?)
+    });
+}
+
+/// The same with attributes by name; a value that is null is left out.
+#[no_mangle]
+pub extern "system" fn Java_org_xmml_Native_beginGroupNamed(
+    mut env: JNIEnv,
+    _: JClass,
+    me: Address<Member>,
+    port: jint,
+    names: JObjectArray,
+    values: JObjectArray,
+) {
+    guard(&mut env, |env| {
+        let names = texts(env, &names)?;
+        let set = named(env, &names, &values)?;
+        let me = me.get()?;
+        Ok(me.core.begin_group(me.port(port), &set)?)
+    });
+}
+
+/// Returns how many readers get some of its objects.
+#[no_mangle]
+pub extern "system" fn Java_org_xmml_Native_endGroup(
+    mut env: JNIEnv,
+    _: JClass,
+    me: Address<Member>,
+    port: jint,
+) -> jlong {
+    guard(&mut env, |_| {
+        let me = me.get()?;
+        Ok(me.core.end_group(me.port(port))? as jlong)
+    })
+}
+
+#[no_mangle]
+pub extern "system" fn Java_org_xmml_Native_abandonGroup(mut env: JNIEnv, _: JClass, me: Address<Member>, port: jint) {
+    guard(&mut env, |_| {
+        let me = me.get()?;
+        Ok(me.core.abandon_group(me.port(port))?)
+    });
 }
 
 /// The address of the payload, or why there is none; in `known` the address of the attributes, and how many bytes they take up. A time-out
@@ -192,6 +240,24 @@ fn to_java<'local>(env: &mut JNIEnv<'local>, value: &Value) -> Result<JObject<'l
 
 fn boxed<'local>(env: &mut JNIEnv<'local>, class: &str, signature: &str, value: JValue) -> Result<JObject<'local>> {
     Ok(env.call_static_method(class, "valueOf", signature, &[value])?.l()?)
+}
+
+/// Attributes by name; a value that is null is left out.
+fn named<'names>(
+    env: &mut JNIEnv,
+    names: &'names [String],
+    values: &JObjectArray,
+) -> Result<Vec<(&'names str, Value)>> {
+    let mut set = Vec::with_capacity(names.len());
+    for (i, name) in (0..).zip(names) {
+        let value = env.get_object_array_element(values, i)?;
+        if !value.is_null() {
+            let value = env.with_local_frame(8, |env| from_java(env, name, &value))?;
+            set.push((name.as_str(), value));
+        }
+        env.delete_local_ref(value)?;
+    }
+    Ok(set)
 }
 
 /// An object of Java as a value of an attribute.

@@ -4,6 +4,7 @@ import java.util.HexFormat;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.xmml.DataTypeException;
+import org.xmml.Group;
 import org.xmml.Instance;
 import org.xmml.OutPort;
 import org.xmml.PoolObject;
@@ -48,7 +49,11 @@ public class EveryType {
         StringBuilder line = new StringBuilder(object.attributeText("sys.instance"));
         line.append(' ').append(String.join(",", object.attributes().keySet()));
         if (!object.hasAttribute("truth")) {
-            System.out.println(line + " whole " + object.attributeLong("whole") + " kind " + (object.data() == null ? 0 : -1));
+            line.append(" whole ").append(object.attributeLong("whole")).append(" kind ").append(object.data() == null ? 0 : -1);
+            if (object.hasAttribute("sys.group")) {
+                line.append(" group ").append(object.attributeLong("sys.group")).append(" follow ").append(object.attributeLong("sys.follow"));
+            }
+            System.out.println(line);
             return;
         }
         line.append(" truth ").append(object.attributeBoolean("truth")).append(" whole ").append(object.attributeLong("whole"));
@@ -83,6 +88,25 @@ public class EveryType {
         System.out.println("nowhere " + me.put("nowhere", null));
     }
 
+    private static void writeGroups(Instance me) {
+        OutPort objects = me.out("objects");
+        try (Group group = objects.group("whole=5")) {
+            group.put(null);
+            throw new IllegalStateException();
+        } catch (IllegalStateException thrown) {
+            // The group is forgotten.
+        }
+        try (Group group = me.group("objects", Map.of("whole", 6))) {
+            printError("second", objects::group);
+            group.put(null);
+            group.put(null, Map.of("whole", 7));
+            System.out.println("group " + group.end());
+            printError("over", () -> group.put(null));
+        }
+        printError("common", () -> me.group("objects", Map.of("whloe", 4)));
+        me.group("objects", "whole=8").put(null);
+    }
+
     private static void readObjects(Instance me) {
         try {
             me.take("later", 0.01);
@@ -106,6 +130,7 @@ public class EveryType {
             while (me.reuse()) {
                 if (me.name().startsWith("w")) {
                     writeObjects(me);
+                    writeGroups(me);
                 } else {
                     readObjects(me);
                 }

@@ -87,7 +87,10 @@ static void print_object(xmml_message *object)
     printf("%s", text(object, "sys.instance"));
     for (size_t i = 0; i < xmml_attribute_count(object); i++) printf("%s%s", i ? "," : " ", xmml_attribute_name(object, i));
     if (attribute(object, "truth") == NULL) {
-        printf(" whole %" PRId64 " kind %d\n", whole(object, "whole"), (int)xmml_value_kind(xmml_message_data(object)));
+        printf(" whole %" PRId64 " kind %d", whole(object, "whole"), (int)xmml_value_kind(xmml_message_data(object)));
+        if (attribute(object, "sys.group") != NULL)
+            printf(" group %" PRId64 " follow %" PRId64, whole(object, "sys.group"), whole(object, "sys.follow"));
+        printf("\n");
         return;
     }
     done(xmml_read_bool(attribute(object, "truth"), &truth));
@@ -130,6 +133,26 @@ static void write_objects(void)
     printf("nowhere %d\n", (int)readers);
 }
 
+static void write_groups(void)
+{
+    const char *objects;
+    uint64_t readers;
+    done(xmml_bind_out(me, "objects", &objects));
+    done(xmml_group_begin(me, objects, "whole=5"));
+    done(xmml_put(me, objects, NULL, NULL, NULL));
+    done(xmml_group_abandon(me, objects));
+    done(xmml_group_begin(me, "objects", "whole=6"));
+    print_error("second", xmml_group_begin(me, "objects", NULL));
+    done(xmml_put(me, objects, NULL, NULL, NULL));
+    done(xmml_put(me, "objects", NULL, "whole=7", NULL));
+    done(xmml_group_end(me, "objects", &readers));
+    printf("group %d\n", (int)readers);
+    print_error("over", xmml_group_end(me, "objects", NULL));
+    print_error("common", xmml_group_begin(me, "objects", "whloe=4"));
+    done(xmml_group_begin(me, "objects", "whole=8"));
+    done(xmml_put(me, "objects", NULL, NULL, NULL));
+}
+
 static void read_objects(void)
 {
     xmml_message *object;
@@ -151,8 +174,12 @@ int main(void)
     int again;
     done(xmml_join(&me));
     while (done(xmml_reuse(me, &again)) == XMML_OK && again) {
-        if (xmml_name(me)[0] == 'w') write_objects();
-        else read_objects();
+        if (xmml_name(me)[0] == 'w') {
+            write_objects();
+            write_groups();
+        } else {
+            read_objects();
+        }
     }
     done(xmml_leave(&me));
     return 0;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <stdexcept>
 #include <string>
 #include <vector>
 #include <xmml.hpp>
@@ -24,6 +25,8 @@ void print_error(const char* what, Call call) {
         std::printf("%s: type: %s\n", what, error.what());
     } catch (const xmml::PortError& error) {
         std::printf("%s: port: %s\n", what, error.what());
+    } catch (const std::logic_error& error) {
+        std::printf("%s: usage: %s\n", what, error.what());
     }
 }
 
@@ -56,8 +59,9 @@ void print(const xmml::Message& object) {
     const auto whole = [&](const char* name) { return std::to_string(object.attribute(name)->as<std::int64_t>()); };
     const auto text = [&](const char* name) { return object.attribute(name)->as<std::string>(); };
     if (!object.attribute("truth")) {
-        const auto kind = static_cast<int>(object.data().kind());
-        std::printf("%s whole %s kind %d\n", line.c_str(), whole("whole").c_str(), kind);
+        line += " whole " + whole("whole") + " kind " + std::to_string(static_cast<int>(object.data().kind()));
+        if (object.attribute("sys.group")) line += " group " + whole("sys.group") + " follow " + whole("sys.follow");
+        std::puts(line.c_str());
         return;
     }
     line += std::string(" truth ") + (object.attribute("truth")->as<bool>() ? "true" : "false");
@@ -82,6 +86,18 @@ void write_objects(xmml::Instance& me) {
     std::printf("nowhere %d\n", static_cast<int>(me.put("nowhere", nullptr)));
 }
 
+void write_groups(xmml::Instance& me) {
+    auto objects = me.out("objects");
+    objects.group("whole=5").put(nullptr);
+    auto group = me.group("objects", "whole=6");
+    print_error("second", [&] { objects.group(); });
+    group.put(nullptr);
+    group.put(nullptr, "whole=7");
+    std::printf("group %d\n", static_cast<int>(group.end()));
+    print_error("over", [&] { group.put(nullptr); });
+    print_error("common", [&] { me.group("objects", "whloe=4"); });
+}
+
 void read_objects(xmml::Instance& me) {
     if (!me.take_for("later", std::chrono::milliseconds(10))) std::puts("timed out");
     me.put("go", nullptr);
@@ -100,7 +116,11 @@ void read_objects(xmml::Instance& me) {
 int main() {
     xmml::Instance me;
     while (me.reuse()) {
-        if (me.name()[0] == 'w') write_objects(me);
-        else read_objects(me);
+        if (me.name()[0] == 'w') {
+            write_objects(me);
+            write_groups(me);
+        } else {
+            read_objects(me);
+        }
     }
 }

@@ -14,6 +14,7 @@ program every_type
     do while (me%reuse())
         if (index(me%name(), "writer") == 1) then
             call write_objects()
+            call write_groups()
         else
             call read_objects()
         end if
@@ -57,6 +58,29 @@ contains
         print "(a, i0)", "nowhere ", readers
     end subroutine
 
+    subroutine write_groups()
+        type(xmml_out_port) :: objects
+        integer :: readers, status
+        character(300) :: text
+        objects = me%out("objects")
+        call objects%group_begin("whole=5")
+        call objects%put_nothing()
+        call objects%group_abandon()
+        call me%group_begin("objects", "whole=6")
+        call objects%group_begin(status=status, message=text)
+        call print_error("second", status, text)
+        call objects%put_nothing()
+        call me%put_nothing("objects", "whole=7")
+        call objects%group_end(readers)
+        print "(a, i0)", "group ", readers
+        call me%group_end("objects", status=status, message=text)
+        call print_error("over", status, text)
+        call me%group_begin("objects", "whloe=4", status=status, message=text)
+        call print_error("common", status, text)
+        call me%group_begin("objects", "whole=8")
+        call me%put_nothing("objects")
+    end subroutine
+
     subroutine read_objects()
         type(xmml_message) :: object
         type(xmml_in_port) :: objects
@@ -86,8 +110,8 @@ contains
 
     subroutine print_object(object)
         type(xmml_message), intent(in) :: object
-        logical :: truth, has_truth
-        integer :: whole, i
+        logical :: truth, has_truth, is_in_group
+        integer :: whole, i, group, follow
         integer(int64) :: natural
         integer(int64), allocatable :: wholes(:)
         real(real64) :: number
@@ -101,7 +125,13 @@ contains
         call object%attribute("whole", whole)
         call object%attribute("truth", truth, found=has_truth)
         if (.not. has_truth) then
-            print "(a, 2(a, i0))", line, " whole ", whole, " kind ", object%kind()
+            call object%attribute("sys.group", group, found=is_in_group)
+            if (is_in_group) then
+                call object%attribute("sys.follow", follow)
+                print "(a, 4(a, i0))", line, " whole ", whole, " kind ", object%kind(), " group ", group, " follow ", follow
+            else
+                print "(a, 2(a, i0))", line, " whole ", whole, " kind ", object%kind()
+            end if
             return
         end if
         call object%attribute("natural", natural)

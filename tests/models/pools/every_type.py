@@ -42,7 +42,10 @@ def print_object(taken):
     parts = [taken["sys.instance"], ",".join(taken.attributes)]
     if taken.get("truth") is None:
         assert taken.data is None
-        print(*parts, "whole", taken["whole"], "kind 0")
+        parts += ["whole", taken["whole"], "kind 0"]
+        if "sys.group" in taken:
+            parts += ["group", taken["sys.group"], "follow", taken["sys.follow"]]
+        print(*parts)
         return
     parts += ["truth", str(taken["truth"]).lower(), "whole", taken["whole"], "natural", taken["natural"]]
     parts += ["number", bits(taken["number"]), "text", taken["text"].encode().hex().upper(), "level", taken["level"]]
@@ -58,6 +61,22 @@ def write_objects(me):
     print_error("unknown", lambda: objects.put(whloe=4))
     print_error("mistyped", lambda: me.put("objects", whole="x"))
     print("nowhere", me.put("nowhere"))
+
+
+def write_groups(me):
+    objects = me.out("objects")
+    try:
+        with objects.group(whole=5) as group:
+            group.put()
+            raise ValueError
+    except ValueError:
+        pass
+    with me.group("objects", whole=6) as group:
+        print_error("second", objects.group().__enter__)
+        group.put()
+        group.put(whole=7)
+    print_error("over", group.put)
+    print_error("common", lambda: me.group("objects", whloe=4).__enter__())
 
 
 def read_objects(me):
@@ -81,5 +100,6 @@ with xmml.Instance() as me:
                 me.take("go")
         elif me.name.startswith("writer"):
             write_objects(me)
+            write_groups(me)
         else:
             read_objects(me)

@@ -337,6 +337,40 @@ public final class Instance extends Declared implements AutoCloseable {
     }
 
     /**
+     * Begins a group, whose objects have no attributes but those that each is put with.
+     *
+     * @param port an out port
+     * @return the group
+     */
+    public Group group(String port) {
+        return out(port).group();
+    }
+
+    /**
+     * Begins a group: what is put on an out port until it ends becomes visible together. See {@link Group}.
+     *
+     * @param port an out port
+     * @param attributes as for {@link OutPort#group(String)}, for example {@code "step=3"}
+     * @return the group
+     * @throws XmmlException as for {@link OutPort#group(String)}
+     */
+    public Group group(String port, String attributes) {
+        return out(port).group(attributes);
+    }
+
+    /**
+     * Begins a group: what is put on an out port until it ends becomes visible together. See {@link Group}.
+     *
+     * @param port an out port
+     * @param attributes as for {@link OutPort#group(Map)}, for example {@code Map.of("step", 3)}
+     * @return the group
+     * @throws XmmlException as for {@link OutPort#group(String)}
+     */
+    public Group group(String port, Map<String, ?> attributes) {
+        return out(port).group(attributes);
+    }
+
+    /**
      * Waits for the next object that the selector of an in port chooses, from any writer of its pools. May be called at any time.
      *
      * @param port an in port

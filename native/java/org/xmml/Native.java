@@ -123,6 +123,14 @@ final class Native {
 
     static native long putNamed(long me, int port, long data, String[] names, Object[] values);
 
+    static native void beginGroup(long me, int port, String attributes);
+
+    static native void beginGroupNamed(long me, int port, String[] names, Object[] values);
+
+    static native long endGroup(long me, int port);
+
+    static native void abandonGroup(long me, int port);
+
     static native long take(long me, int port, double timeout, double[] stamps, long[] known);
 
     static native Object attribute(long known, String place, String name);

@@ -134,6 +134,40 @@ public final class OutPort extends BoundPort {
         }
     }
 
+    /**
+     * Begins a group, whose objects have no attributes but those that each is put with.
+     *
+     * @return the group
+     */
+    public Group group() {
+        return group("");
+    }
+
+    /**
+     * Begins a group: what is put on this port until it ends becomes visible together.
+     *
+     * @param attributes as for {@link #put(Object, String)}: those of every object of the group, unless it is put with others
+     * @return the group
+     * @throws XmmlException a group that was begun here has not ended, an attribute does not exist or is not allowed, or the port carries
+     *     messages
+     */
+    public Group group(String attributes) {
+        Native.beginGroup(me.me, number, Objects.requireNonNull(attributes));
+        return new Group(this);
+    }
+
+    /**
+     * Begins a group: what is put on this port until it ends becomes visible together.
+     *
+     * @param attributes as for {@link #put(Object, Map)}: those of every object of the group, unless it is put with others
+     * @return the group
+     * @throws XmmlException as for {@link #group(String)}
+     */
+    public Group group(Map<String, ?> attributes) {
+        Native.beginGroupNamed(me.me, number, attributes.keySet().toArray(String[]::new), attributes.values().toArray());
+        return new Group(this);
+    }
+
     /** Declares that nothing is sent on this port in this iteration (O_i) or run (O_f). */
     public void skip() {
         Native.skip(me.me, number);
