@@ -86,6 +86,8 @@ pub enum ToCoordinator {
     PeerEnded { peer: String, reason: String },
     /// It turned somebody away from its door.
     Refused { peer: String, reason: String },
+    /// So many objects that a reader was given who has died go to others; `deadly`: the number (`sys.seq`) of one that too many have died with.
+    GivenAgain { conduit: u32, objects: u64, deadly: Option<u64> },
     /// It has given handles of its ports away, and wants to know when nobody is left who could open one.
     HandsOut,
     /// Wants to send by this handle from one of its ports; answered by `Opened` with the same number.
@@ -121,6 +123,8 @@ pub enum ToInstance {
     Peer { instance: String, table: Table },
     /// A peer ended normally: how many messages it sent on each conduit to this instance, and took on each from this instance.
     PeerLeft { instance: String, sent: Vec<(u32, u64)>, received: Vec<(u32, u64)> },
+    /// A peer has died, and the run goes on without it: nothing more comes from it, and what it has not acknowledged goes to others.
+    PeerDied { instance: String },
     /// The run is over.
     Abort { reason: String },
     /// These methods are allowed on a conduit from now on, in this order (none: all). A receiver answers `Prepared`, a sender `Changed`, with

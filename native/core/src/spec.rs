@@ -386,6 +386,12 @@ pub struct PoolSpec {
     /// The reader is a tap: the model does not know it, and nothing that the writer does depends on it. It may lose objects.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_tap: bool,
+    /// The run goes on if the reader dies: others get what it has not dealt with.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reader_may_die: bool,
+    /// The run goes on if the writer dies: the conduit then ends behind what it has put.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub writer_may_die: bool,
 }
 
 impl PoolSpec {

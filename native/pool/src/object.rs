@@ -35,6 +35,8 @@ pub struct System {
     pub group: Option<u64>,
     /// How many objects of its group follow it at the reader; the writer does not know that.
     pub follow: Option<u64>,
+    /// How many workers of a queue it was given to before, who died; `None`: none. The writer's selectors do not know that.
+    pub redelivered: Option<u64>,
 }
 
 impl System {
@@ -75,6 +77,7 @@ impl System {
             SystemAttribute::Node => self.node = text()?.into(),
             SystemAttribute::Group => self.group = Some(number()?),
             SystemAttribute::Follow => self.follow = Some(number()?),
+            SystemAttribute::Redelivered => self.redelivered = Some(number()?),
             SystemAttribute::Shape => match value {
                 Value::Ints(extents) => self.shape = extents.iter().map(|extent| *extent as u64).collect(),
                 _ => return Err(wrong()),
@@ -97,6 +100,7 @@ impl System {
             SystemAttribute::Node => Operand::Text(&self.node),
             SystemAttribute::Group => Operand::Integer(self.group?.into()),
             SystemAttribute::Follow => Operand::Integer(self.follow?.into()),
+            SystemAttribute::Redelivered => Operand::Integer(self.redelivered?.into()),
             SystemAttribute::Shape => return None,
         })
     }
@@ -116,6 +120,7 @@ impl System {
             SystemAttribute::Node => Value::Text((&*self.node).into()),
             SystemAttribute::Group => Value::Uint(self.group?),
             SystemAttribute::Follow => Value::Uint(self.follow?),
+            SystemAttribute::Redelivered => Value::Uint(self.redelivered?),
         })
     }
 }

@@ -111,6 +111,11 @@ impl Packed {
     }
 }
 
+/// `sys.seq` of what [`Packed::write`] has made bytes of; `None`: they are cut off.
+pub fn seq_of(bytes: &[u8]) -> Option<u64> {
+    bytes.first_chunk().map(|seq| u64::from_le_bytes(*seq))
+}
+
 /// As much of a text as fits into so many bytes.
 fn fitting(text: &str, most: usize) -> &str {
     let end = (0..=most.min(text.len())).rev().find(|end| text.is_char_boundary(*end));

@@ -219,6 +219,8 @@ pub enum SystemAttribute {
     Group,
     /// How many objects of its group follow it.
     Follow,
+    /// How many workers died to which it was given before.
+    Redelivered,
 }
 
 const ANY_UINT: Type = Type::Uint(Bounds { least: None, most: None });
@@ -239,6 +241,7 @@ pub const SYSTEM: &[(&str, SystemAttribute, Type)] = &[
     ("sys.node", SystemAttribute::Node, Type::Text),
     ("sys.group", SystemAttribute::Group, ANY_UINT),
     ("sys.follow", SystemAttribute::Follow, ANY_UINT),
+    ("sys.redelivered", SystemAttribute::Redelivered, ANY_UINT),
 ];
 
 /// The attributes of a datatype.

@@ -100,6 +100,11 @@ impl Coordinator {
         py.detach(|| self.core.abort(reason));
     }
 
+    /// Tell the partners of an instance that it has died while the run goes on, and let it in no more.
+    fn go_on_without(&self, py: Python<'_>, instance: &str) {
+        py.detach(|| self.core.go_on_without(instance));
+    }
+
     /// Give a conduit more capacity.
     fn grow(&self, py: Python<'_>, conduit: u32, capacity: u32) {
         py.detach(|| self.core.grow(conduit, capacity));
@@ -208,6 +213,9 @@ fn to_dict(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyDict>> {
         ),
         Event::Changed { instance, change, conduit, method, problem } => dict!(py,
             "event": "changed", "instance": instance, "change": change, "conduit": conduit, "method": method, "problem": problem,
+        ),
+        Event::GivenAgain { instance, conduit, objects, deadly } => dict!(py,
+            "event": "given_again", "instance": instance, "conduit": conduit, "objects": objects, "deadly": deadly,
         ),
         Event::Opened { instance, conduit } => dict!(py,
             "event": "opened", "instance": instance, "conduit": pythonize(py, &*conduit)?,

@@ -730,6 +730,8 @@ class Coordinator:
         """
     def abort(self, reason: str) -> None:
         """Tell every instance that the run is over, and why."""
+    def go_on_without(self, instance: str) -> None:
+        """Tell the partners of an instance that it has died while the run goes on, and let it in no more."""
     def grow(self, conduit: int, capacity: int) -> None:
         """Give a conduit more capacity."""
     def confirm(self, instance: str, epoch: int) -> None:

@@ -160,12 +160,22 @@ impl<T: Clone> Backlog<T> {
     /// nobody will take, since no reader is left.
     pub fn reader_gone(&mut self, place: usize, left: u64, now: Instant) -> u64 {
         self.settle(place, left, false, now);
+        self.take_back(place, |_| {})
+    }
+
+    /// A reader has died: what it was given and has not settled, as far as is known, waits again, before all other; each of these is
+    /// `marked`, the first one first. Returns how many objects nobody will take, since no reader is left.
+    pub fn reader_died(&mut self, place: usize, marked: impl FnMut(&mut T)) -> u64 {
+        self.take_back(place, marked)
+    }
+
+    fn take_back(&mut self, place: usize, mut marked: impl FnMut(&mut T)) -> u64 {
         let reader = &mut self.readers[place];
         reader.is_gone = true;
         reader.given_bytes = 0;
-        for given in std::mem::take(&mut reader.given).into_iter().rev() {
-            self.waiting.push_front(given);
-        }
+        let mut given = std::mem::take(&mut reader.given);
+        given.iter_mut().for_each(|held| marked(&mut held.it));
+        given.into_iter().rev().for_each(|held| self.waiting.push_front(held));
         if !self.is_without_readers() {
             return 0;
         }
@@ -331,6 +341,17 @@ mod tests {
         backlog.settle(1, 0, false, now);
         let again: Vec<u32> = given(&mut backlog, now).into_iter().map(|(_, object)| object).collect();
         assert_eq!(again, [4, 5, 6, 7, 8, 9, 10, 11]);
+    }
+
+    #[test]
+    fn what_a_reader_that_dies_has_not_settled_is_marked_and_given_to_others_first() {
+        let (mut backlog, now) = (queue(2), Instant::now());
+        (0..3).for_each(|object| _ = backlog.add(object, 1, 1));
+        assert_eq!(given(&mut backlog, now), [(0, 0), (1, 1)]);
+        assert_eq!(backlog.reader_died(0, |object| *object += 100), 0);
+        backlog.settle(1, 0, false, now + Duration::from_secs(1));
+        assert_eq!(given(&mut backlog, now), [(1, 100)]);
+        assert_eq!(backlog.reader_died(1, |object| *object += 100), 2, "nobody is left");
     }
 
     #[test]

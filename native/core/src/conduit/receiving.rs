@@ -71,6 +71,10 @@ pub struct ReceivingEnd {
     /// How many messages there will ever be, once that is known.
     total: Option<u64>,
     has_sender_left: bool,
+    /// Nothing more comes than what is under way by connections that have not ended.
+    has_sender_died: bool,
+    /// Objects without a receipt that were given to others before, who died: to how many, by number.
+    redelivered: BTreeMap<u64, u32>,
 }
 
 impl ReceivingEnd {
@@ -100,6 +104,8 @@ impl ReceivingEnd {
             unreceipted_bytes: 0,
             total: None,
             has_sender_left: false,
+            has_sender_died: false,
+            redelivered: BTreeMap::new(),
         }
     }
 
@@ -133,6 +139,9 @@ impl ReceivingEnd {
         let arrival = self.arrival(frame.sequence, "message", self.total)?;
         if arrival != Arrival::Again {
             self.make_room(frame.sequence, frame.frame_len)?;
+            if let (Some(times), true) = (frame.sender_copy, self.is_settled_by_program()) {
+                self.redelivered.insert(frame.sequence, times);
+            }
         }
         match arrival {
             Arrival::New => {
@@ -289,6 +298,28 @@ impl ReceivingEnd {
         Ok(())
     }
 
+    /// The sender has died. What is under way by connections that have not ended still comes.
+    pub fn sender_died(&mut self) {
+        self.has_sender_died = true;
+    }
+
+    /// Whether the sender has died.
+    pub fn is_of_dead(&self) -> bool {
+        self.has_sender_died
+    }
+
+    /// Nothing more comes from a sender that has died: the conduit ends with what is here, as if it had been ended.
+    pub fn end_of_dead(&mut self) {
+        self.early.clear();
+        self.lost = None;
+        self.total.get_or_insert(self.arrived);
+    }
+
+    /// How many of those died to whom the object with this number was given before.
+    pub fn redelivered(&self, sequence: u64) -> Option<u32> {
+        self.redelivered.get(&sequence).copied()
+    }
+
     /// Whether the sender has left, and messages have not come of which it said that they were sent.
     pub fn lacks_messages_of_one_that_left(&self) -> Option<String> {
         let total = self.total.filter(|total| self.has_sender_left && self.arrived < *total)?;
@@ -351,6 +382,8 @@ impl ReceivingEnd {
         unreceipted >= super::receipt_every(self.spec.capacity)
             || self.unreceipted_bytes >= super::RECEIPT_BYTES.min(self.spec.byte_budget / 2)
             || (has_room && unreceipted > 0)
+            // Whoever dies with an object must be known to have dealt with those before it.
+            || (unreceipted > 0 && !self.redelivered.is_empty())
     }
 
     /// The receipt for what was taken since the last one; `None` if that is nothing, or nobody needs it any more.
@@ -358,9 +391,7 @@ impl ReceivingEnd {
         if self.done() == self.receipted || self.has_everything() {
             return None;
         }
-        self.receipted = self.done();
-        self.unreceipted_bytes = 0;
-        Some(frame::encode_receipt(self.spec.id, self.receipted).to_vec())
+        Some(self.receipt())
     }
 
     /// The receipt for all that was taken, whether or not it was said before; `None` if that is nothing.
@@ -368,9 +399,16 @@ impl ReceivingEnd {
         if self.done() == 0 {
             return None;
         }
+        Some(self.receipt())
+    }
+
+    fn receipt(&mut self) -> Vec<u8> {
         self.receipted = self.done();
         self.unreceipted_bytes = 0;
-        Some(frame::encode_receipt(self.spec.id, self.receipted).to_vec())
+        if !self.redelivered.is_empty() {
+            self.redelivered.retain(|sequence, _| *sequence > self.receipted);
+        }
+        frame::encode_receipt(self.spec.id, self.receipted).to_vec()
     }
 
     /// The frame that says what has arrived: where the sender must go on, and that it may forget the rest.
@@ -441,6 +479,17 @@ mod tests {
         end.message(message(1)).unwrap();
         end.take();
         assert!(end.is_finished());
+    }
+
+    #[test]
+    fn the_conduit_of_a_sender_that_died_ends_behind_what_has_come() {
+        let mut end = ReceivingEnd::new(spec(10, 1 << 20));
+        end.message(message(1)).unwrap();
+        end.sender_died();
+        end.message(message(2)).unwrap();
+        end.end_of_dead();
+        assert!(end.take().is_some() && !end.is_finished());
+        assert!(end.take().is_some() && end.is_finished());
     }
 
     #[test]

@@ -298,10 +298,13 @@ impl SendingEnd {
         Ok(())
     }
 
-    /// The receiver gets nothing more, whether or not it has left.
-    pub fn give_up_receiver(&mut self) {
-        // That it has taken as many as it has taken cannot be wrong.
-        let _ = self.receiver_gone(self.taken);
+    /// The receiver has died: what it had taken, beyond what it has acknowledged, nobody knows.
+    pub fn receiver_died(&mut self) {
+        self.gone = true;
+        if self.spec.pool.as_ref().is_none_or(|pool| !pool.has_backlog()) {
+            self.dropped += self.sent - self.taken;
+        }
+        self.kept.clear();
     }
 
     /// Whether the receiver has left.
@@ -317,6 +320,11 @@ impl SendingEnd {
     /// Whether nothing waits here: all is with the connection, or with the receiver, or has no receiver any more.
     pub fn is_flushed(&self) -> bool {
         self.gone || self.kept.is_empty()
+    }
+
+    /// Whether no frame waits here for a connection: all were handed to one.
+    pub fn is_handed_over(&self) -> bool {
+        self.gone || self.flow != Flow::Held || self.kept.is_empty()
     }
 
     /// Whether this end waits for nothing but a first connection, and has no message to deliver by it.
@@ -463,6 +471,19 @@ pub(super) mod tests {
         assert!(end.receiver_gone(6).unwrap_err().contains("6 messages of 5"));
         assert!(end.receiver_gone(2).unwrap_err().contains("had taken 3"));
         assert!(!end.is_gone());
+    }
+
+    #[test]
+    fn what_a_receiver_that_died_has_not_acknowledged_is_dropped_and_counted() {
+        let mut end = SendingEnd::new(spec(10, 1000), 0);
+        for _ in 0..5 {
+            end.send(frame(), 1);
+        }
+        assert!(!end.is_handed_over());
+        end.on_receipt(2).unwrap();
+        end.receiver_died();
+        assert_eq!((end.room(1), end.dropped), (Room::Gone, 3));
+        assert!(end.is_flushed() && end.is_handed_over());
     }
 
     #[test]

@@ -88,6 +88,9 @@ pub enum Event {
     /// What became of a change of methods, with its number: the method in use now (none: it is chosen when the receiver joins), and why it is not
     /// another.
     Changed { instance: String, change: u64, conduit: u32, method: Option<String>, problem: Option<String> },
+    /// So many objects of a conduit whose reader has died go to other readers; `deadly`: the number (`sys.seq`) of one that too many have
+    /// died with.
+    GivenAgain { instance: String, conduit: u32, objects: u64, deadly: Option<u64> },
     /// An instance has opened a handle, or joined as a tap: there is a conduit more.
     Opened { instance: String, conduit: Box<ConduitSpec> },
 }
@@ -120,6 +123,7 @@ enum Command {
     Confirm { instance: String, epoch: u64 },
     Change { change: u64, conduit: u32, methods: Vec<String> },
     Enquire { number: u64 },
+    GoOnWithout(String),
     Close,
 }
 
@@ -212,6 +216,11 @@ impl Coordinator {
     /// Tells every instance that the run is over: whatever it waits for ends with an error.
     pub fn abort(&self, reason: &str) {
         self.shared.command(Command::Abort(reason.to_owned()));
+    }
+
+    /// An instance has died, or counts as dead, and the run goes on: its partners hear of that, and it is not let in any more.
+    pub fn go_on_without(&self, instance: &str) {
+        self.shared.command(Command::GoOnWithout(instance.to_owned()));
     }
 
     /// Enlarges a conduit (ends a deadlock that contains a send on a full conduit).

@@ -87,6 +87,9 @@ impl Instance {
     }
 
     fn say_goodbye(&self, runtime: &Runtime) -> Result<()> {
+        if self.pools.read.values().any(|read| read.may_die) {
+            self.hand_over_products(None)?;
+        }
         // Memory takes messages for a receiver that is gone; a socket would not.
         let connections: Vec<_> = runtime.state().connections.outbound().cloned().collect();
         for connection in connections.iter().filter(|connection| connection.is_memory()) {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 use xmml_pool::object::{Described, System};
-use xmml_pool::packing::Packed;
+use xmml_pool::packing::{seq_of, Packed};
 use xmml_pool::schema::Schema;
 use xmml_pool::value::Value;
 use xmml_wire::data::Data;
@@ -22,7 +22,8 @@ use xmml_wire::frame::{encode_message, EncodedMessage};
 use xmml_wire::lock::lock;
 use xmml_wire::message::Message;
 
-use crate::runtime::wait::WaitFor;
+use crate::conduit::SendingEnd;
+use crate::runtime::wait::{wait, WaitFor};
 use crate::spec::Direction;
 use crate::team;
 
@@ -45,6 +46,17 @@ pub enum Taken {
     TimedOut,
     /// The port is not coupled.
     NotConnected,
+}
+
+/// `sys.seq` of an object as it travels, or of the first one of a group.
+fn first_seq(message: &Message) -> u64 {
+    match &message.data {
+        Data::List(parts) => match parts.first() {
+            Some(Data::Bytes(packed)) => seq_of(packed).unwrap_or_default(),
+            _ => 0,
+        },
+        _ => 0,
+    }
 }
 
 /// Attributes that were set, without defaults.
@@ -405,10 +417,11 @@ impl Instance {
             Some(object) => object,
             None => once.insert(encode_message(0, 0, None, message)?),
         };
+        let seq = first_seq(message);
         let ends: SmallVec<[usize; 4]> = SmallVec::from_slice(runtime.state().backlogs.ends(number));
         let is_put = self.wait(&WaitFor::room_of_any(&ends), None, |state| {
             let (backlogs, mut routing) = state.backlogs_and_routing();
-            Ok(backlogs.put(number, object, objects, &mut routing))
+            Ok(backlogs.put(number, object, seq, objects, &mut routing))
         })?;
         // What readers have said in the meantime makes room; later it is the I/O thread that listens.
         let unheard: SmallVec<[_; 4]> = {
@@ -499,14 +512,17 @@ impl Instance {
         !self.pools.read.is_empty() && self.pools.read_by(port).is_some()
     }
 
-    /// The next object of any writer, with the number of its writer behind it.
+    /// The next object of any writer, with how often it was given before and the number of its writer behind it.
     pub(super) fn take_here(&self, port: &Port, timeout: Option<Duration>) -> Result<Received> {
         let Some(read) = self.pools.read_by(port) else { return Ok(Received::NotConnected) };
         drop(self.program()?);
+        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        if read.may_die && read.unsettled.load(Ordering::Relaxed) > 0 && !self.hand_over_products(until)? {
+            return Ok(Received::TimedOut);
+        }
         if let Some(end) = read.unsettled.swap(0, Ordering::Relaxed).checked_sub(1) {
             self.with_state(|state| state.settle(end));
         }
-        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         Ok(match self.wait(&read.awaited, until, |state| read.next(state))? {
             Some(Some(message)) => {
                 self.account_outside_loop(&message)?;
@@ -515,6 +531,19 @@ impl Instance {
             Some(None) => Received::Ended,
             None => Received::TimedOut,
         })
+    }
+
+    /// Has everything that was put leave this process, so that it outlives it; false: not before `until`. An instance that may die does that
+    /// before it says that it has dealt with an object: nobody would make again what it had made of that.
+    pub(super) fn hand_over_products(&self, until: Option<Instant>) -> Result<bool> {
+        let Backend::Run { runtime } = &self.backend else { return Ok(true) };
+        let ends = (0..runtime.state().conduits.sending.len()).collect();
+        let what = WaitFor { sending: ends, ..WaitFor::default() };
+        let handed_over = wait(runtime, &what, until, |state| {
+            let are = state.conduits.sending.iter().all(SendingEnd::is_handed_over) && state.connections.are_flushed();
+            Ok(are.then_some(()))
+        })?;
+        Ok(handed_over.is_some())
     }
 
     /// Says which objects of groups the program has not taken, of which it has taken others, and which groups it has not ended.
@@ -549,8 +578,12 @@ impl Instance {
     }
 
     fn opened(&self, read: &Read, mut message: Message) -> Result<Object> {
-        let writer = match &mut message.data {
-            Data::List(parts) => parts.pop(),
+        let (writer, redelivered) = match &mut message.data {
+            Data::List(parts) => (parts.pop(), parts.pop()),
+            _ => (None, None),
+        };
+        let redelivered = match redelivered {
+            Some(Data::Int(times)) => u64::try_from(times).ok(),
             _ => None,
         };
         let writer = match writer {
@@ -560,7 +593,7 @@ impl Instance {
         let foreign = |peer: &str, problem: String| Error::Protocol { peer: peer.to_owned(), problem };
         let writer = writer.ok_or_else(|| foreign("a writer of a pool", "it sent what is no object".into()))?;
         let (instance, index, port) = (writer.instance.clone(), writer.index, writer.port.clone());
-        let system = System { instance, index, port, ..System::default() };
+        let system = System { instance, index, port, redelivered, ..System::default() };
         Object::of_message(&writer.schema, message, system).map_err(|problem| foreign(&writer.name, problem))
     }
 }

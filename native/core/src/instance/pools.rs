@@ -130,6 +130,8 @@ pub(super) struct Read {
     pub(super) unsettled: AtomicUsize,
     /// Objects of a group that has come, of which others were taken.
     pub(super) rest: Mutex<VecDeque<Message>>,
+    /// The run goes on if this instance dies: others then get what it has taken and not dealt with.
+    pub(super) may_die: bool,
 }
 
 pub(super) struct Writer {
@@ -250,6 +252,7 @@ impl Pools {
             port: conduit.sender_port.as_str().into(),
         };
         let read = self.read.entry(port).or_default();
+        read.may_die |= conduit.pool.as_ref().is_some_and(|pool| pool.reader_may_die);
         read.awaited.receiving.extend(writer.end);
         (read.awaited.is_any, read.awaited.is_reported) = (true, true);
         read.writers.push(writer);
@@ -352,7 +355,7 @@ impl Read {
         Ok(if all_ended { Looked::Ended } else { Looked::Nothing })
     }
 
-    /// The next object, with the place of its writer behind it; `Some(None)`: all have ended; `None`: nothing yet.
+    /// The next object, with how often it was given before and the place of its writer behind it; `Some(None)`: all have ended; `None`: nothing yet.
     pub(super) fn next(&self, state: &mut State) -> Result<Option<Option<Message>>> {
         Ok(match self.look(state)? {
             Looked::Rest => lock(&self.rest).pop_front().map(Some),
@@ -364,12 +367,14 @@ impl Read {
                     before.into_iter().for_each(|before| state.settle(before));
                 }
                 let Some(message) = state.conduits.inlets[end].hand_out() else { return Ok(None) };
+                let redelivered = state.conduits.receiving[end].redelivered(state.conduits.inlets[end].handed);
+                let redelivered = redelivered.map_or(Data::Nothing, |times| Data::Int(times.into()));
                 let peer = &self.writers[place].name;
                 let objects =
                     taken_apart(message).map_err(|problem| Error::Protocol { peer: peer.clone(), problem })?;
                 let mut objects = objects.into_iter().map(|mut object| {
                     if let Data::List(parts) = &mut object.data {
-                        parts.push(Data::Int(place as i64));
+                        parts.extend([redelivered.clone(), Data::Int(place as i64)]);
                     }
                     object
                 });

@@ -27,6 +27,28 @@ const OF_OWN: u64 = 64;
 /// One that is on another host has so many ahead, so that it has something to do while its receipt and the next object travel.
 const FAR_AHEAD: u64 = 1;
 
+/// So often an object is given again after the death of the reader that it was given to. A reader that dies with it after that is one too many.
+const MOST_REDELIVERED: u32 = 3;
+
+/// An object, as it waits.
+#[derive(Clone, Debug)]
+struct Offered {
+    message: EncodedMessage,
+    /// Which object of its port it is (`sys.seq`).
+    seq: u64,
+    /// How many readers died to which it was given.
+    redelivered: u32,
+}
+
+/// What became of the objects that a reader was given that has died.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GivenBack {
+    /// So many others will get.
+    pub objects: u64,
+    /// `sys.seq` of the first that too many have died with.
+    pub deadly: Option<u64>,
+}
+
 /// All backlogs of an instance.
 #[derive(Default)]
 pub struct Backlogs {
@@ -37,7 +59,7 @@ pub struct Backlogs {
 
 /// A backlog and the ends by which it is given out.
 struct Served {
-    backlog: Backlog<EncodedMessage>,
+    backlog: Backlog<Offered>,
     ends: Vec<usize>,
     /// Of the tap that it is for.
     tap: Option<TapGate>,
@@ -76,12 +98,13 @@ impl Backlogs {
         self.places.contains_key(&end)
     }
 
-    /// Puts an object, or so many of a group, into a backlog, and gives it out if a reader has room; `None`: the backlog is full. False:
+    /// Puts an object, of which `seq` is the number at its port, or so many of a group, into a backlog, and gives it out if a reader has room; `None`: the backlog is full. False:
     /// nobody is left to take it.
     pub fn put(
         &mut self,
         number: usize,
         object: &EncodedMessage,
+        seq: u64,
         objects: u64,
         routing: &mut Routing<'_>,
     ) -> Option<bool> {
@@ -97,7 +120,8 @@ impl Backlogs {
                 Some(false)
             }
             Room::Free => {
-                let lost = self.list[number].backlog.add(object.clone(), bytes, objects);
+                let offered = Offered { message: object.clone(), seq, redelivered: 0 };
+                let lost = self.list[number].backlog.add(offered, bytes, objects);
                 routing.conduits.sending[first].dropped += lost;
                 if lost > 0 {
                     self.list[number].tap.iter().for_each(TapGate::shut);
@@ -135,6 +159,26 @@ impl Backlogs {
         self.have_read(number, routing);
     }
 
+    /// A reader has died. `None`: it was given nothing from backlogs that it has not settled.
+    pub fn on_died(&mut self, end: usize, routing: &mut Routing<'_>) -> Option<GivenBack> {
+        let (number, place) = self.places.get(&end).copied()?;
+        let mut back = GivenBack::default();
+        let dropped = self.list[number].backlog.reader_died(place, |offered| {
+            offered.redelivered += 1;
+            back.objects += 1;
+            if offered.redelivered > MOST_REDELIVERED {
+                back.deadly = back.deadly.or(Some(offered.seq));
+            }
+        });
+        routing.conduits.sending[end].dropped += dropped;
+        if dropped > 0 {
+            back.objects = 0; // nobody is left to get them
+        }
+        self.give_out(number, routing);
+        self.have_read(number, routing);
+        (back != GivenBack::default()).then_some(back)
+    }
+
     /// A connection to a reader stands.
     pub fn on_ready(&mut self, end: usize, routing: &mut Routing<'_>) {
         let Some((number, _)) = self.places.get(&end).copied() else { return };
@@ -154,7 +198,8 @@ impl Backlogs {
         while let Some((place, object)) = backlog.give(now, |place| least_ahead(routing, place)) {
             let end = ends[place];
             let sending = &routing.conduits.sending[end];
-            let object = object.readdressed(sending.spec.id, sending.next_sequence(), None);
+            let again = (object.redelivered > 0).then_some(object.redelivered);
+            let object = object.message.readdressed(sending.spec.id, sending.next_sequence(), again);
             if !routing.write_at_once(end, &object) {
                 let bytes = object.frame_len();
                 if let Some(frame) = routing.conduits.sending[end].send(object.into(), bytes) {

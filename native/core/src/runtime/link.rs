@@ -227,6 +227,11 @@ impl Link {
         matches!(self.status, Status::PeerEnded { .. }) && !self.conduits.is_empty()
     }
 
+    /// Whether the receiver has ever answered.
+    pub fn has_answered(&self) -> bool {
+        !self.answered.is_empty()
+    }
+
     /// Whether the connection in use is protected.
     pub fn is_protected(&self) -> bool {
         self.connection.as_ref().is_some_and(|connection| connection.is_protected())

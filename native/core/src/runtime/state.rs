@@ -16,7 +16,7 @@ use crate::control::ToCoordinator;
 use crate::filters::Chain;
 use crate::spec::{ConduitSpec, InstanceSpec, FIRST_OPENED};
 
-use super::backlogs::Backlogs;
+use super::backlogs::{Backlogs, GivenBack};
 use super::conduits::Conduits;
 use super::connections::Connections;
 use super::deferred_work::DeferredWork;
@@ -79,6 +79,8 @@ pub struct State {
     pub reported: ReportedWaits,
     /// Threads that wait.
     pub waiters: Waiters,
+    /// The run goes on if some of those die that send to here.
+    have_senders_that_may_die: bool,
     /// Taps that have joined and of which the program has not heard yet.
     new_taps: Vec<NewTap>,
 }
@@ -107,6 +109,7 @@ impl State {
             faults: HashMap::new(),
             reported: ReportedWaits::default(),
             waiters: Waiters::default(),
+            have_senders_that_may_die: false,
             new_taps: Vec::new(),
         };
         for conduit in &spec.conduits {
@@ -122,6 +125,7 @@ impl State {
                 state.conduits.add_receiving(ReceivingEnd::new(conduit.clone()), filters);
             }
         }
+        state.have_senders_that_may_die = state.conduits.receiving.iter().any(may_lose_sender);
         Ok(state)
     }
 
@@ -148,7 +152,7 @@ impl State {
 
     /// The tap at this sending end is shown nothing any more. Returns the connection to it, which is of no use.
     pub fn drop_tap(&mut self, end: usize) -> Option<Arc<Connection>> {
-        self.conduits.sending[end].give_up_receiver();
+        self.conduits.sending[end].receiver_died();
         let (backlogs, mut routing) = self.backlogs_and_routing();
         backlogs.on_gone(end, &mut routing);
         let link = &mut self.connections.links[self.conduits.sending[end].link];
@@ -346,6 +350,9 @@ impl State {
         if !self.connections.inbound_from(&connection.peer).is_empty() {
             return;
         }
+        if self.is_dead(&connection.peer) {
+            return self.end_of_dead(&connection.peer);
+        }
         let mut is_missed = false;
         for end in self.conduits.receiving.iter_mut().filter(|end| end.spec.sender == connection.peer) {
             is_missed |= !end.has_everything() && end.lost.is_none();
@@ -397,6 +404,74 @@ impl State {
         self.routing().give_up_changes_to(peer);
         self.waiters.wake(None);
     }
+}
+
+impl State {
+    /// A peer has died, and the run goes on without it. Others get what it was given and has not acknowledged; what is under way from it still
+    /// comes. Returns the connections to it, which are of no use.
+    pub fn peer_died(&mut self, peer: &str) -> Vec<Arc<Connection>> {
+        let to_peer = |end: &usize| {
+            let end = &self.conduits.sending[*end];
+            end.spec.receiver == peer && !end.is_gone()
+        };
+        let ends: Vec<usize> = (0..self.conduits.sending.len()).filter(to_peer).collect();
+        for end in ends {
+            self.conduits.sending[end].receiver_died();
+            let (backlogs, mut routing) = self.backlogs_and_routing();
+            if let Some(GivenBack { objects, deadly }) = backlogs.on_died(end, &mut routing) {
+                let conduit = self.conduits.sending[end].spec.id;
+                self.deferred.tell(ToCoordinator::GivenAgain { conduit, objects, deadly });
+            }
+        }
+        let mut cut = Vec::new();
+        for link in self.connections.links.iter_mut().filter(|link| link.peer == peer) {
+            link.status = Status::Over;
+            cut.extend(link.connection.take());
+        }
+        self.routing().give_up_changes_to(peer);
+        let from_peer = self.conduits.receiving.iter_mut().filter(|end| end.spec.sender == peer);
+        from_peer.for_each(ReceivingEnd::sender_died);
+        if self.connections.inbound_from(peer).is_empty() {
+            self.end_of_dead(peer);
+        }
+        self.waiters.wake(None);
+        cut
+    }
+
+    /// Whether a sender has died, and the run goes on without it.
+    pub fn is_dead(&self, sender: &str) -> bool {
+        self.conduits.receiving.iter().any(|end| end.is_of_dead() && end.spec.sender == sender)
+    }
+
+    /// No connection of a sender that died is left.
+    fn end_of_dead(&mut self, sender: &str) {
+        let its = self.conduits.receiving.iter_mut().filter(|end| end.spec.sender == sender);
+        its.for_each(ReceivingEnd::end_of_dead);
+        self.waiters.wake(None);
+    }
+
+    /// Whether the thread of the instance reads a connection from a sender that may die, whatever the program does: what has been sent must
+    /// outlive the sender.
+    pub fn must_take_in(&self, connection: &Arc<Connection>) -> bool {
+        let from_peer = |end: &&ReceivingEnd| end.spec.sender == connection.peer;
+        self.have_senders_that_may_die
+            && self.conduits.receiving.iter().filter(from_peer).any(may_lose_sender)
+            && self.connections.inbound_from(&connection.peer).iter().any(|own| Arc::ptr_eq(own, connection))
+    }
+
+    /// A caller may have taken the wake-up of a connection that the thread of the instance reads.
+    pub fn take_in_again(&mut self) {
+        if self.have_senders_that_may_die {
+            let all = self.connections.all_inbound().filter(|connection| self.must_take_in(connection));
+            let all: Vec<Arc<Connection>> = all.cloned().collect();
+            all.into_iter().for_each(|connection| self.deferred.read_on_io_thread(connection));
+        }
+    }
+}
+
+/// Whether the run goes on if the sender of a conduit dies.
+fn may_lose_sender(end: &ReceivingEnd) -> bool {
+    end.spec.pool.as_ref().is_some_and(|pool| pool.writer_may_die)
 }
 
 /// Prints only what kind of frame it is: its contents may be large.

@@ -169,6 +169,10 @@ impl WaitFor {
         }
         for end in &self.sending {
             let link = &state.connections.links[state.conduits.sending[*end].link];
+            let pool = state.conduits.sending[*end].spec.pool.as_ref();
+            if pool.is_some_and(|pool| pool.reader_may_die) && link.has_answered() {
+                continue; // if it has died, the coordinator will say so
+            }
             match &link.status {
                 Status::Unreachable { reason } if !state.conduits.sending[*end].is_gone() => {
                     return Err(Error::Protocol { peer: link.peer.clone(), problem: reason.clone() });
@@ -184,6 +188,9 @@ impl WaitFor {
         }
         for end in self.receiving_ends(state).map(|end| &state.conduits.receiving[end]) {
             let Some((lost, reason)) = end.lost.as_ref().filter(|_| !end.has_everything()) else { continue };
+            if end.spec.pool.as_ref().is_some_and(|pool| pool.writer_may_die) {
+                continue; // as above
+            }
             let may_come_again = end.method.and_then(methods::by_name).is_none_or(|method| method.can_break());
             let limit = if may_come_again { connect_limit() + SENDER_FIRST } else { VERDICT_LIMIT };
             if now >= *lost + limit {
@@ -220,6 +227,7 @@ impl Drop for Enrolment<'_> {
         state.waiters.wake(None);
         let (backlogs, mut routing) = state.backlogs_and_routing();
         backlogs.have_read_again(&mut routing);
+        state.take_in_again();
     }
 }
 

@@ -303,8 +303,12 @@ impl<'a> Compiler<'a> {
     }
 
     fn place(&self, name: &str, at: &Range<usize>) -> Result<(Place, &'a Type), Mistake> {
-        if name == "sys.follow" {
-            let problem = "nobody knows sys.follow before the objects of a group are chosen";
+        let unknown = match name {
+            "sys.follow" => Some("nobody knows sys.follow before the objects of a group are chosen"),
+            "sys.redelivered" => Some("nobody knows sys.redelivered when an object is chosen"),
+            _ => None,
+        };
+        if let Some(problem) = unknown {
             return Err(Mistake::new(at.clone(), problem));
         }
         self.schema.find(name).map_err(|problem| {

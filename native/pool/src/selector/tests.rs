@@ -167,6 +167,7 @@ fn mistakes_are_named_where_they_stand() {
         ("step = 1 OR step = 2", 9..11, "found 'OR', expected 'and', 'or', or the end"),
         ("stpe = 1", 0..4, "there is no attribute 'stpe'; did you mean step?"),
         ("sys.sq = 1", 0..6, "there is no attribute 'sys.sq'; did you mean sys.seq?"),
+        ("sys.redelivered > 0", 0..15, "nobody knows sys.redelivered when an object is chosen"),
         ("step = $indx", 7..12, "the reader has no parameter 'indx', and it is neither $index nor $count"),
         ("step = $list", 7..12, "$list is [1], and selectors compare single values only"),
         ("step = $", 7..8, "'$' is followed by the name of a parameter, by index or by count"),

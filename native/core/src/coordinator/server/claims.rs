@@ -97,6 +97,7 @@ impl Server {
                 own.sends(*conduit).or_else(|_| own.receives(*conduit))?;
                 at_most_requests(self.changes_asked_by(instance))
             }
+            ToCoordinator::GivenAgain { conduit, .. } => self.own_conduits(instance).sends(*conduit),
             ToCoordinator::Prepared { change, conduit, .. } => {
                 exists(*change)?;
                 self.own_conduits(instance).receives(*conduit)

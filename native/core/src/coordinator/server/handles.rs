@@ -139,7 +139,9 @@ impl Server {
         if self.givers.is_empty() {
             return;
         }
-        let has_left = |name: &String| self.members.get(name).is_some_and(|member| member.left.is_some());
+        let has_left = |name: &String| {
+            self.dead.contains(name) || self.members.get(name).is_some_and(|member| member.left.is_some())
+        };
         let is_of_model = |name: &&String| !self.taps.contains(*name);
         let mut staying =
             self.specs.keys().filter(is_of_model).filter(|name| !has_left(name)).map(|name| model_name(name));

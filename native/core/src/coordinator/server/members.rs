@@ -9,7 +9,7 @@ use xmml_wire::handshake::Established;
 use xmml_wire::methods::{Stream, Table};
 use xmml_wire::wakeup::{Interest, Ready};
 
-use super::{Control, Join, Member, Server, Standing};
+use super::{deaths, Control, Join, Member, Server, Standing};
 use crate::control::{ToCoordinator, ToInstance};
 use crate::coordinator::{ConduitTotals, Event};
 use crate::spec::InstanceSpec;
@@ -149,6 +149,9 @@ impl Server {
             ToCoordinator::Figures { number, sending, receiving } => {
                 Event::Figures { instance, number, sending, receiving }
             }
+            ToCoordinator::GivenAgain { conduit, objects, deadly } => {
+                Event::GivenAgain { instance, conduit, objects, deadly }
+            }
             ToCoordinator::HandsOut => return self.hands_out(instance),
             ToCoordinator::Open { request, port, handle } => return self.open(instance, request, &port, &handle),
             ToCoordinator::Admitted { conduit, problem } => return self.admitted(conduit, problem),
@@ -167,6 +170,9 @@ impl Server {
             Standing::Proven => {}
             Standing::TurnedDown => return,
             Standing::Asked(_) | Standing::Joined => return self.complain(token, "it asked to join a second time"),
+        }
+        if self.dead.contains(&name) {
+            return self.turn_down(token, deaths::verdict(&name));
         }
         let rival = self.members.get(&name).filter(|member| {
             let is_held = member.connection.is_some_and(|other| other != token) || member.away_until.is_some();
@@ -236,6 +242,9 @@ impl Server {
         for neighbour in neighbours {
             if let Some(message) = self.farewell(&neighbour, &name) {
                 self.send_to(&name, &message);
+            }
+            if self.dead.contains(&neighbour) {
+                self.send_to(&name, &ToInstance::PeerDied { instance: neighbour });
             }
         }
         if let Some(reason) = self.aborted.clone() {
@@ -313,7 +322,7 @@ impl Member {
 }
 
 /// The receivers of what an instance sends, and everyone it shares a conduit with.
-fn neighbours_of(spec: &InstanceSpec) -> (BTreeSet<String>, BTreeSet<String>) {
+pub(super) fn neighbours_of(spec: &InstanceSpec) -> (BTreeSet<String>, BTreeSet<String>) {
     let receivers: BTreeSet<String> = spec
         .conduits
         .iter()

@@ -3,6 +3,7 @@
 mod absence;
 mod changes;
 mod claims;
+mod deaths;
 mod door;
 mod handles;
 mod heartbeats;
@@ -112,6 +113,8 @@ pub struct Server {
     next_opened: u32,
     /// Instances that have given handles away, and must hear when nobody else is left.
     givers: BTreeSet<String>,
+    /// Instances that have died, without which the run goes on.
+    dead: BTreeSet<String>,
     /// Instances that may have ended, in the order in which that shows.
     suspicions: VecDeque<suspicion::Suspicion>,
     aborted: Option<String>,
@@ -152,6 +155,7 @@ impl Server {
             openings: BTreeMap::new(),
             next_opened: FIRST_OPENED,
             givers: BTreeSet::new(),
+            dead: BTreeSet::new(),
             suspicions: VecDeque::new(),
             aborted: None,
             next_token: WANTED + 1,
@@ -256,6 +260,7 @@ impl Server {
                 let here: Vec<String> = here.map(|(name, _)| name.clone()).collect();
                 here.iter().for_each(|name| self.send_to(name, &ToInstance::Enquire { number }));
             }
+            Command::GoOnWithout(instance) => self.go_on_without(&instance),
             Command::Change { change, conduit, methods } => self.change(change, None, conduit, &methods),
             Command::Close => {}
         }

@@ -106,6 +106,10 @@ impl IoThread {
                 }
             }
             ToInstance::PeerLeft { instance, sent, received } => state.peer_left(&instance, &sent, &received),
+            ToInstance::PeerDied { instance } => {
+                drop(state);
+                return self.peer_died(&instance);
+            }
             ToInstance::Abort { reason } => {
                 state.standing.over.get_or_insert(Error::Aborted { reason });
             }

@@ -2,6 +2,7 @@
 //! speaks with the coordinator. It sleeps in epoll(7) and wakes for events and deadlines only. The thread itself is in [`process`]; the
 //! rest of this folder is what it does for one instance.
 
+mod deaths;
 mod dialling;
 pub mod doors;
 mod hearing;
@@ -108,6 +109,8 @@ pub struct IoThread {
     timers: Vec<(Instant, Timer)>,
     /// Peers that may have ended, and why it seems so, in the order in which they are looked for.
     suspected: VecDeque<(String, String)>,
+    /// Peers that have died, and whose connections have not ended, in the order in which they are cut off.
+    dead: VecDeque<String>,
     last_progress: Option<(Instant, ToCoordinator)>,
     /// Methods by which nobody could be accepted; each is reported once.
     refusing_methods: HashSet<&'static str>,
@@ -127,6 +130,8 @@ enum Timer {
     Beat,
     /// The next of the peers that may have ended is looked for.
     Suspect,
+    /// The next of the peers that have died is cut off.
+    CutOff,
     /// The coordinator is dialled again.
     Rejoin,
     /// The coordinator must have taken us back.
@@ -162,6 +167,7 @@ pub fn start(
         rejoining,
         timers: Vec::new(),
         suspected: VecDeque::new(),
+        dead: VecDeque::new(),
         last_progress: None,
         refusing_methods: HashSet::new(),
         silence_limit: silence_limit(),
@@ -232,6 +238,7 @@ impl IoThread {
                 Timer::Progress => self.report_progress(now),
                 Timer::Beat => self.beat(now),
                 Timer::Suspect => self.look_for_suspected(),
+                Timer::CutOff => self.cut_off_dead(),
                 Timer::Rejoin => self.rejoin(),
                 Timer::TakenBack => self.look_whether_taken_back(now),
             }
@@ -367,10 +374,11 @@ impl IoThread {
     }
 
     /// Whether the thread itself must read a connection: until the receiver has said what it has, while objects wait for it to have room,
-    /// and when no conduit uses it any more.
+    /// when no conduit uses it any more, and when its sender may die.
     fn reads_for_link(&self, connection: &Arc<Connection>) -> bool {
         let state = self.runtime.state();
         if state.connections.retired.iter().any(|retired| Arc::ptr_eq(retired, connection))
+            || state.must_take_in(connection)
             || state.backlogs.need(connection, &state.conduits)
         {
             return true;

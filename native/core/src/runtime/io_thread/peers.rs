@@ -15,7 +15,7 @@ use xmml_wire::wakeup::Interest;
 use crate::control::ToCoordinator;
 use crate::runtime::state::State;
 
-use super::{Handshake, IoThread, Purpose, Timer, ACCEPT_PAUSE};
+use super::{Command, Handshake, IoThread, Purpose, Timer, ACCEPT_PAUSE};
 
 /// Connections that are accepted in a row: others have their turn, however many come.
 const ACCEPTED_IN_A_ROW: usize = 64;
@@ -192,6 +192,10 @@ impl IoThread {
             connection.close();
             return;
         }
+        if state.is_dead(&connection.peer) {
+            drop(state);
+            return connection.close();
+        }
         let others = state.connections.inbound_from(&connection.peer);
         let oldest = others.first().filter(|_| others.len() >= 2 * conduits + MORE_CONNECTIONS).cloned();
         drop(state);
@@ -201,7 +205,12 @@ impl IoThread {
         self.look_after(&connection);
         self.take_up(&connection, rest, |state| state.add_sender_connection(&connection));
         let state = self.runtime.state();
+        let must_take_in = state.must_take_in(&connection);
         self.runtime.attract_attention(&state);
+        drop(state);
+        if must_take_in {
+            self.obey(Command::Read(connection));
+        }
     }
 
     /// Makes a connection known, with what came behind its handshake (`rest`). Nobody else may read it before that is delivered:
