@@ -315,6 +315,7 @@ class Instance:
         steps: iterations per run, at least 1; with `until` the upper bound, 0 for none.
         until: the program decides when to stop.
         check_order: whether its calls must follow the order of the operators.
+        may_die: the run goes on if one of its copies dies (`run:on-death`).
         host: the host it must run on, or `own`: it must not share a process.
         bind: what it is bound to: `none`, `core`, `numa`, or a list of CPUs; `None`: as the machine has room.
     """
@@ -337,6 +338,7 @@ class Instance:
     total_s: float | None = None
     until: bool = False
     check_order: bool = True
+    may_die: bool = False
     host: str | None = None
     bind: str | None = None
     position: Position | None = field(default=None, compare=False)

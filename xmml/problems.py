@@ -56,6 +56,7 @@ CODES: Mapping[str, str] = {
     "E31": "attributes of objects that cannot be read",
     "E32": "a selector that cannot be read, or does not fit the attributes of the objects",
     "E33": "a pool where none can be, or a setting that fits only pools or only messages",
+    "E34": "an instance without which a run is to go on, and on which others depend",
     "W01": "messages of another datatype than the receiver expects",
     "W02": "a coupling that does not fit the time scales of its ends",
     "W03": "something that nothing is coupled to, or nothing uses",

@@ -208,6 +208,7 @@ class _Resolution:
             total_s=_seconds(timescale, "total"),
             until=until,
             check_order=settings.get("order") != "free",
+            may_die=settings.get("on-death") == "continue",
             host=settings.get("host"),
             bind=settings.get("bind"),
             position=element.position,

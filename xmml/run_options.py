@@ -63,6 +63,9 @@ SHARES = ("each", "queue")
 #: Whether a receiver of a pool that is slow may lose objects.
 LOSSES = ("never", "allowed")
 
+#: What the death of a copy of an instance does to the run.
+ON_DEATH = ("stop", "continue")
+
 #: What an instance may be bound to, besides a list of CPUs: nothing, cores of its own, a NUMA node.
 BINDINGS = ("none", "core", "numa")
 #: CPUs have smaller numbers.
@@ -298,6 +301,7 @@ SETTINGS: Mapping[str, _Setting] = MappingProxyType(
         "attributes": _Setting(("datatype",), str),
         "steps": _Setting(_INSTANCE, _one_of("until")),
         "order": _Setting(_INSTANCE, _one_of("free", "checked")),
+        "on-death": _Setting(_INSTANCE, _one_of(*ON_DEATH)),
         "decomp": _Setting(_PORT, _decomposition),
         "open": _Setting(_PORT, _yes_or_no),
     }

@@ -19,9 +19,19 @@ from xmml_planner import Plan
 from xmml.late_dataclass import dataclass
 from xmml_executors import coordinator_events as events
 from xmml_executors import deadlock
+from xmml_executors.deaths import Deaths
 from xmml_executors.detours import Detours
 from xmml_executors.disconnected_instances import DisconnectedInstances
-from xmml_executors.failure import SIMULTANEOUS_S, Failure, FailureSymptom, cause_of, concerns, describe, one_line
+from xmml_executors.failure import (
+    SIMULTANEOUS_S,
+    Failure,
+    FailureSymptom,
+    cause_of,
+    concerns,
+    describe,
+    manner_of_death,
+    one_line,
+)
 from xmml_executors.instance_record import Awaited, InstanceRecord, Lifecycle
 from xmml_executors.outcome import ExitStatus, Outcome
 from xmml_executors.ranks import Ranks
@@ -38,6 +48,8 @@ KILL_AFTER_S = 0.4
 GIVE_UP_AFTER_S = 2.0
 #: How long a conduit that grew may take to let its sender go on, before it grows again.
 GROWN_S = 0.5
+#: A writer gives an object to others so often after a death (`MOST_REDELIVERED` of the native core).
+DEADLY_AFTER = 3
 #: Who the coordinator names where the system, and no stranger, keeps its door shut.
 THE_SYSTEM = "the system"
 #: An ended process may have left normally, or have joined, without our having read it yet. If it had joined, that or
@@ -85,7 +97,22 @@ class Notice:
     instance: str | None = None
 
 
-Order = Abort | Signal | Grow | Confirm | Notice
+@dataclass(frozen=True)
+class GoOnWithout:
+    """Tell the partners of an instance that it has died, and let it in no more."""
+
+    instance: str
+
+
+@dataclass(frozen=True)
+class Died:
+    """Note that an instance has died, and how, and that the run goes on without it."""
+
+    instance: str
+    reason: str
+
+
+Order = Abort | Signal | Grow | Confirm | Notice | GoOnWithout | Died
 
 
 class Phase(Enum):
@@ -128,6 +155,7 @@ class Coordination:
         self._is_in_doubt = False
         self._stop_steps: list[tuple[float, int | None]] = []
         self._absences = DisconnectedInstances()
+        self._deaths = Deaths(plan, self.records)
         self._waiting: dict[str, deadlock.Waiting] = {}
         self._is_to_look = False
         self._suspected: tuple[deadlock.WaitEdge, ...] = ()
@@ -206,7 +234,7 @@ class Coordination:
             self._no_longer_waiting(rank.name)
             if not rank.state.is_final:
                 self._await_news(rank, now)
-        if record.failure or signal_number is not None or status != 0:
+        if record.failure or record.died_at is not None or signal_number is not None or status != 0:
             return self._end_badly(name, now)
         if record.state is Lifecycle.LEFT:
             record.become(Lifecycle.DONE)
@@ -228,6 +256,8 @@ class Coordination:
     def _end_badly(self, name: str, now: float) -> list[Order]:
         record = self.records[name]
         self._pending.pop(name, None)
+        if self._goes_on_without(record, FailureSymptom.ENDED):
+            return self._bury(record, now)
         stopped = self.phase is Phase.STOPPING and name not in self._failures
         record.become(Lifecycle.STOPPED if stopped else Lifecycle.FAILED)
         orders = [] if stopped else self._fail(name, FailureSymptom.ENDED, "", now)
@@ -466,6 +496,8 @@ class Coordination:
 
     def _lose_by_hand(self, record: InstanceRecord, now: float) -> list[Order]:
         record.ended_at = now
+        if self._goes_on_without(record, FailureSymptom.LOST):
+            return self._bury(record, now)
         stopped = self.phase is Phase.STOPPING and record.name not in self._failures
         record.become(Lifecycle.STOPPED if stopped else Lifecycle.FAILED)
         orders = [] if stopped else self._fail(record.name, FailureSymptom.LOST, "", now)
@@ -473,7 +505,51 @@ class Coordination:
 
     # --- failing and stopping ---------------------------------------------------------------------------------------
 
+    def _goes_on_without(self, record: InstanceRecord, sign: FailureSymptom) -> bool:
+        """Whether the run goes on in spite of what has become of an instance."""
+        if record.died_at is not None:
+            return sign.is_death
+        is_missed = self.phase not in (Phase.RUNNING, Phase.SETTLING) or record.name in self._failures
+        return sign.is_death and not is_missed and self._deaths.can_be_spared(record.name)
+
+    def _count_as_dead(self, record: InstanceRecord, now: float) -> list[Order]:
+        if record.died_at is not None:
+            return []
+        self._deaths.begin(record.name, now)
+        self._no_longer_waiting(record.name)
+        self._is_present(record)
+        self._is_to_look = True
+        return [GoOnWithout(record.name)]
+
+    def _bury(self, record: InstanceRecord, now: float) -> list[Order]:
+        """The process of an instance is gone, or given up, without which the run goes on."""
+        orders = self._count_as_dead(record, now)
+        self._deaths.end(record.name)
+        record.death = one_line(manner_of_death(record))
+        record.become(Lifecycle.DIED)
+        return [*orders, Died(record.name, record.death), *self._look_whether_all_ended(now)]
+
+    def _on_given_again(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
+        """A writer has given the objects of a reader that died to others."""
+        conduit = self.plan.by_conduit[event["conduit"]]
+        dead = self.records[conduit.receiver]
+        dead.given_again += event["objects"]
+        if event["deadly"] is None or self.phase is Phase.STOPPING:
+            return []
+        text = (
+            f"object {event['deadly']} (sys.seq) of {conduit.sender}.{conduit.sender_port} was given to it as to "
+            f"{DEADLY_AFTER} others, and each of them died"
+        )
+        self._failures.pop(dead.name, None)  # this says more than that it has died as the last one
+        return self._fail(dead.name, FailureSymptom.DEADLY, text, now)
+
     def _fail(self, name: str, sign: FailureSymptom, text: str, now: float) -> list[Order]:
+        if self._goes_on_without(self.records[name], sign):
+            return self._count_as_dead(self.records[name], now)
+        # Its writers may know that it died of an object.
+        orders: list[Order] = []
+        if sign.is_death and name in self.plan.may_die and name not in self._failures:
+            orders = [GoOnWithout(name)]
         failure = self._failures.setdefault(name, Failure(name, sign, text, now))
         settled_at = now + self._settling_s(failure)
         if self.phase is Phase.RUNNING:
@@ -481,7 +557,7 @@ class Coordination:
             self._settled_at = max(self._settled_at, settled_at)
         elif self.phase is Phase.SETTLING and not self._is_in_doubt:
             self._settled_at = min(self._settled_at, settled_at)
-        return self._look_whether_all_ended(now)
+        return [*orders, *self._look_whether_all_ended(now)]
 
     def _settling_s(self, failure: Failure) -> float:
         """How long after a sign of failure its cause may become known."""
@@ -497,6 +573,8 @@ class Coordination:
         reason = describe(cause, record, own_files=(self.plan.model_folder,))
         if self._door_problem and record.joined_at is None:
             reason = f"{reason}; {self._door_problem}"
+        if cause.sign is not FailureSymptom.DEADLY and (last := self._deaths.why_last(cause.instance)):
+            reason = f"{reason}; {last}"
         log = None if cause.sign is FailureSymptom.REFUSED else f"{own_log(record)}/stderr"
         return self._stop(Outcome(ExitStatus.INSTANCE_FAILED, reason, cause.instance, log), now)
 
@@ -550,6 +628,8 @@ class Coordination:
             times.append(self._grown[1])
         if self.phase is Phase.RUNNING and self._absences.deadline is not None:
             times.append(self._absences.deadline)
+        if self.phase in (Phase.RUNNING, Phase.SETTLING) and self._deaths.deadline is not None:
+            times.append(self._deaths.deadline)
         if self.phase is Phase.STOPPING and self._stop_steps:
             times.append(self._stop_steps[-1][0])
         return min(times, default=None)
@@ -559,6 +639,8 @@ class Coordination:
         orders: list[Order] = []
         for name in [name for name, at in self._pending.items() if at <= now]:
             orders += self._end_badly(name, now)
+        if self.phase in (Phase.RUNNING, Phase.SETTLING):
+            orders += self._end_the_dead(now)
         if self._grown is not None and self._grown[1] <= now:
             orders += self._suspect(now)
         if self.phase is Phase.RUNNING and (news := self._absences.news(now)) is not None:
@@ -568,6 +650,18 @@ class Coordination:
         while self.phase is Phase.STOPPING and self._stop_steps and self._stop_steps[-1][0] <= now:
             _, number = self._stop_steps.pop()
             orders += self._stop_harder(number, now)
+        return orders
+
+    def _end_the_dead(self, now: float) -> list[Order]:
+        """End the processes of those that count as dead."""
+        orders: list[Order] = []
+        for name, number in self._deaths.due(now):
+            record = self.records[name]
+            if number is not None:
+                orders.append(Signal(name, number))
+            elif not record.state.is_final:
+                record.ended_at = now
+                orders += self._bury(record, now)
         return orders
 
     def _stop_harder(self, number: int | None, now: float) -> list[Order]:

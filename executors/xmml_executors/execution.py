@@ -591,7 +591,7 @@ class _Execution:
             case SiteFailed(reason, site, gone, inside):
                 self.note("site failed", reason=reason, failed_site=site)
                 records = [self.coordination.records[name] for name in inside]
-                if records and all(record.state is Lifecycle.DONE for record in records):
+                if records and all(record.state in (Lifecycle.DONE, Lifecycle.DIED) for record in records):
                     return  # a job whose time is over while it waits for nothing but the end of the others
                 self.carry_out(self.coordination.on_site_failure(reason, now, gone))
             case SiteSuspected():
@@ -698,6 +698,12 @@ class _Execution:
                 case policy.Confirm(name, epoch):
                     assert self.coordinator is not None
                     self.coordinator.confirm(name, epoch)
+                case policy.GoOnWithout(name):
+                    assert self.coordinator is not None
+                    self.coordinator.go_on_without(name)
+                case policy.Died(name, reason):
+                    self.note("died", name, reason=reason)
+                    self.watcher.notice(f"it died: {reason}; the run goes on without it", name)
                 case policy.Notice(text, name):
                     self.watcher.notice(text, name)
 

@@ -29,11 +29,17 @@ class FailureSymptom(Enum):
     ENDED = "ended"
     REFUSED = "refused"
     UNWRITABLE = "unwritable"
+    DEADLY = "deadly object"
 
     @property
     def is_silent(self) -> bool:
         """Whether it came without a word of the instance."""
         return self in (FailureSymptom.LOST, FailureSymptom.ENDED)
+
+    @property
+    def is_death(self) -> bool:
+        """Whether the instance had begun, and cannot go on. What could not begin, or was asked too much, is no death."""
+        return self in (FailureSymptom.REPORTED, FailureSymptom.LOST, FailureSymptom.ENDED)
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,13 @@ def describe(failure: Failure, record: InstanceRecord, own_files: Collection[str
 def _what(failure: Failure, record: InstanceRecord) -> str:
     if failure.sign in (FailureSymptom.REFUSED, FailureSymptom.UNWRITABLE):
         return failure.text
+    if failure.sign is FailureSymptom.DEADLY:
+        return f"{failure.text}: {manner_of_death(record)}"
+    return manner_of_death(record)
+
+
+def manner_of_death(record: InstanceRecord) -> str:
+    """Return how an instance failed, or what has become of its process."""
     if record.failure:
         return record.failure
     when = "" if record.joined_at is not None else " before it joined the run"

@@ -14,7 +14,10 @@ LAST_WORDS = 30
 
 
 class Lifecycle(Enum):
-    """The life of an instance. It only goes on in this order, and ends in one of the last three."""
+    """The life of an instance. It only goes on in this order, and ends in one of the last four.
+
+    One that has died was not missed: the run went on without it.
+    """
 
     PLANNED = "planned"
     STARTED = "started"
@@ -23,22 +26,24 @@ class Lifecycle(Enum):
     DONE = "done"
     FAILED = "failed"
     STOPPED = "stopped"
+    DIED = "died"
 
     @property
     def is_final(self) -> bool:
         """Whether its process is gone."""
-        return self in (Lifecycle.DONE, Lifecycle.FAILED, Lifecycle.STOPPED)
+        return self in (Lifecycle.DONE, Lifecycle.FAILED, Lifecycle.STOPPED, Lifecycle.DIED)
 
 
 #: The states that may follow each state.
 TRANSITIONS: dict[Lifecycle, frozenset[Lifecycle]] = {
     Lifecycle.PLANNED: frozenset({Lifecycle.STARTED, Lifecycle.FAILED, Lifecycle.STOPPED}),
-    Lifecycle.STARTED: frozenset({Lifecycle.RUNNING, Lifecycle.FAILED, Lifecycle.STOPPED}),
-    Lifecycle.RUNNING: frozenset({Lifecycle.LEFT, Lifecycle.FAILED, Lifecycle.STOPPED}),
-    Lifecycle.LEFT: frozenset({Lifecycle.DONE, Lifecycle.FAILED, Lifecycle.STOPPED}),
+    Lifecycle.STARTED: frozenset({Lifecycle.RUNNING, Lifecycle.FAILED, Lifecycle.STOPPED, Lifecycle.DIED}),
+    Lifecycle.RUNNING: frozenset({Lifecycle.LEFT, Lifecycle.FAILED, Lifecycle.STOPPED, Lifecycle.DIED}),
+    Lifecycle.LEFT: frozenset({Lifecycle.DONE, Lifecycle.FAILED, Lifecycle.STOPPED, Lifecycle.DIED}),
     Lifecycle.DONE: frozenset(),
     Lifecycle.FAILED: frozenset(),
     Lifecycle.STOPPED: frozenset(),
+    Lifecycle.DIED: frozenset(),
 }
 
 
@@ -67,6 +72,9 @@ class InstanceRecord:
         away_since: when its connection to the run broke, if it may come back (monotonic seconds).
         has_vanished: the process that has joined is gone, though the one that was started may not be.
         failure: what it reported as the reason of its failure.
+        died_at: since when it counts as dead, and the run goes on without it (monotonic seconds).
+        death: how it died.
+        given_again: how many objects that it was given others got after its death.
         no_memory: if a process of it was killed for want of memory, of which.
     """
 
@@ -93,6 +101,9 @@ class InstanceRecord:
     away_since: float | None = None
     has_vanished: bool = False
     failure: str = ""
+    died_at: float | None = None
+    death: str = ""
+    given_again: int = 0
     exit_status: int | None = None
     signal: int | None = None
     no_memory: str = ""
@@ -143,4 +154,5 @@ class InstanceRecord:
             "messages_received": self.messages_received,
             "bytes_sent": self.bytes_sent,
             "bytes_received": self.bytes_received,
+            **({"death": self.death, "given_again": self.given_again} if self.death else {}),
         }

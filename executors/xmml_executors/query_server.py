@@ -232,7 +232,7 @@ def rows(figures: Iterable[ConduitFigures]) -> list[dict[str, Any]]:
 
 def can_answer(record: InstanceRecord) -> bool:
     """Whether an instance will answer a question soon."""
-    return record.state is Lifecycle.RUNNING and record.away_since is None
+    return record.state is Lifecycle.RUNNING and record.away_since is None and record.died_at is None
 
 
 def status_of(record: InstanceRecord) -> dict[str, Any]:

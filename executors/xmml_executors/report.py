@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from xmml_planner import Plan
 
 from xmml.model import pool_noun
+from xmml_executors.deaths import deaths_in_words
 from xmml_executors.execution import RunResult
 from xmml_executors.instance_record import InstanceRecord
 
@@ -42,6 +43,7 @@ def report(plan: Plan, result: RunResult, name: str, provenance: Mapping[str, ob
         f"<p>{html.escape(when)}</p>",
         "<h2>Instances</h2>",
         _instances(list(result.records.values())),
+        *(f"<p>{html.escape(death)}.</p>" for death in deaths_in_words(result.records)),
         f"<p>Not bound to cores: {html.escape(result.not_bound)}.</p>" if result.not_bound else "",
         "<h2>Conduits</h2>" if plan.conduits else "",
         _conduits(plan, result.records),

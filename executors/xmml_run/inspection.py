@@ -228,11 +228,20 @@ def going(instances: Mapping[str, Mapping[str, Any]], sites: Mapping[str, str]) 
     return "running" if has_begun or not any(" pending" in told for told in sites.values()) else "waiting"
 
 
-_STATES = {"started": "started", "joined": "running", "left": "left", "lost": "failed", "failed": "failed"}
+_STATES = {
+    "started": "started",
+    "joined": "running",
+    "left": "left",
+    "lost": "failed",
+    "failed": "failed",
+    "died": "died",
+}
 
 
 def _update(row: dict[str, Any], event: Mapping[str, Any], *, is_stopping: bool) -> None:
     what = event["what"]
+    if row["state"] == "died":  # what is told of it later follows from that
+        return
     if is_stopping and what in ("lost", "ended"):  # because the run stops it, unless it has failed before
         row["state"] = "stopped" if row["state"] != "failed" else "failed"
         return

@@ -359,6 +359,13 @@ def _resolved(planned: Planned) -> str | None:
     return to_xml(planned.model)
 
 
+def _deaths(options: Namespace, result: Any) -> list[str]:
+    """Return who has died while the run went on."""
+    from xmml_executors.deaths import deaths_in_words
+
+    return [] if options.quiet else deaths_in_words(result.records)
+
+
 def _conclude(options: Namespace, plan: Plan, folder: RunFolder, result: Any, told: dict[str, Any]) -> int:
     """Say what ran, how long, and where the results are; of a failed run last of all why."""
     from xmml_run.display import summary_line
@@ -373,13 +380,19 @@ def _conclude(options: Namespace, plan: Plan, folder: RunFolder, result: Any, to
     lines: list[str] = []
     if outcome.is_done and not options.quiet:
         results = [f"  {path}" for instance in plan.instances for path in folder.results(instance)]
-        lines = [summary_line(plan, result.wall_s, result.records), f"results: {where}", *results[:MOST_RESULTS]]
+        lines = [
+            summary_line(plan, result.wall_s, result.records),
+            *_deaths(options, result),
+            f"results: {where}",
+            *results[:MOST_RESULTS],
+        ]
     if not outcome.is_done:
         log = _short(folder.path / outcome.log) if outcome.log else where
         has_report = (
             folder.files.status("report.html") is not None and outcome.exit_status is not ExitStatus.INTERRUPTED
         )
         lines = [f"report: {where}/report.html"] if has_report and not options.quiet else []
+        lines += _deaths(options, result)
         lines.append(f"xmml-run: {outcome.reason}" + (f"; see {log}" if folder.files.is_in_place() else ""))
     with contextlib.suppress(OSError):  # the terminal may be gone; the exit status is still told
         if lines:

@@ -88,6 +88,8 @@ class PoolSpec:
         is_queue: the copies of the reader share the objects: each goes to one of them.
         may_lose: the writer does not wait for the reader: of what waits, the oldest is lost.
         is_tap: the reader is a tap, which the model does not know.
+        reader_may_die: the run goes on if the reader dies: others get what it has not dealt with.
+        writer_may_die: the run goes on if the writer dies: the conduit then ends behind what it has put.
     """
 
     attributes: str
@@ -96,6 +98,8 @@ class PoolSpec:
     is_queue: bool = field(default=False, metadata=_LEFT_OUT)
     may_lose: bool = field(default=False, metadata=_LEFT_OUT)
     is_tap: bool = field(default=False, metadata=_LEFT_OUT)
+    reader_may_die: bool = field(default=False, metadata=_LEFT_OUT)
+    writer_may_die: bool = field(default=False, metadata=_LEFT_OUT)
 
 
 @dataclass(frozen=True)
@@ -432,6 +436,11 @@ class Plan:
     def by_conduit(self) -> Mapping[int, ConduitSpec]:
         """The conduits by id."""
         return {conduit.id: conduit for conduit in self.conduits}
+
+    @cached_property
+    def may_die(self) -> frozenset[str]:
+        """The instances without which the run goes on if they die (`run:on-death`)."""
+        return frozenset(each.receiver for each in self.conduits if each.pool is not None and each.pool.reader_may_die)
 
     @cached_property
     def _conduits_of(self) -> Mapping[str, list[ConduitSpec]]:

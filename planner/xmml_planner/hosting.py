@@ -1,8 +1,8 @@
 """Which instances share a process.
 
 What the runtime hosts (classes, inline code, built-ins, filters that are Python functions) needs no process of its
-own: it runs as a thread beside others. There are as many such processes as cores, and neighbours are put together,
-because what travels within a process costs least.
+own, unless it may die alone (`run:on-death`): it runs as a thread beside others. There are as many such processes as
+cores, and neighbours are put together, because what travels within a process costs least.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ def share_processes(plan: Plan, hosts: int | None = None, apart: Collection[str]
         apart: instances that get a process of their own in any case.
     """
     processes: dict[str, str] = {}
+    apart = plan.may_die.union(apart)
     for job in plan.jobs:
         wanted = _wanted(plan, job, hosts)
         members = set(job.instances) if len(plan.jobs) > 1 else None

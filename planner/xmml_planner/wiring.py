@@ -115,7 +115,7 @@ def _pool_conduits(model: Model, first: int) -> Iterator[ConduitSpec]:
     """Yield a conduit for each writer and each reader of each pool, numbered from `first`."""
     number = first
     for pool in model.pools:
-        reader = model.instances[pool.receiver.instance]
+        writer, reader = model.instances[pool.sender.instance], model.instances[pool.receiver.instance]
         copies = copy_names(reader)
         select = [
             PoolSpec(
@@ -124,10 +124,12 @@ def _pool_conduits(model: Model, first: int) -> Iterator[ConduitSpec]:
                 values_of(pool.select, reader, at),
                 is_queue=pool.is_queue,
                 may_lose=pool.may_lose,
+                reader_may_die=reader.may_die,
+                writer_may_die=writer.may_die,
             )
             for at in range(len(copies))
         ]
-        for sender in copy_names(model.instances[pool.sender.instance]):
+        for sender in copy_names(writer):
             for receiver, spec in zip(copies, select, strict=True):
                 yield ConduitSpec(
                     id=number,

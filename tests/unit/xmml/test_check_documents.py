@@ -76,6 +76,13 @@ TOLD: dict[str, list[tuple[int, int, str]]] = {
     "E33/wrong-select": [(22, 59, 'add run:kind="pool", or remove it')],
     "E33/wrong-twice": [(23, 15, 'write one coupling: run:select="(...) or (...)"')],
     "E33/wrong": [(28, 35, 'objects are put and taken by submodels, and by terminals of class="archive"')],
+    "E34/wrong-alone": [(27, 66, "remove run:on-death")],
+    "E34/wrong-messages": [
+        (29, 49, "let pools lead to it that are queues or may lose objects, or remove run:on-death")
+    ],
+    "E34/wrong-queue": [(27, 66, "let atlas.maps get each object, without run:share, or remove run:on-death")],
+    "E34/wrong-sent": [(27, 49, 'make a pool of the coupling in line 30: run:kind="pool"')],
+    "E34/wrong": [(27, 66, 'add run:share="queue" (or run:loss="allowed") in line 29')],
     "W01/wrong": [(21, 33, 'give both the same datatype, let "grid" extend "field" if it holds all')],
     "W02/wrong-call": [
         (16, 15, "submodels of overlapping time scales interact: from Oi to S or B, both"),

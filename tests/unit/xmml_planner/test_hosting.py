@@ -55,6 +55,24 @@ def test_who_wants_an_own_process_gets_it(model: MakeModel, place: str) -> None:
     assert len(groups(made)[0]) == 8
 
 
+def test_copies_without_which_the_run_goes_on_share_no_process(model: MakeModel) -> None:
+    third = (
+        '<submodel id="C"><timescale delta="1 s" total="3 s"/><ports>{}</ports><implementation>'
+        '<code language="python" part="Oi">1</code></implementation></submodel>'
+    )
+    definitions = third.format('<out id="o"/>') + third.replace('"C"', '"D"').format('<in id="i"/>')
+    made = plan(
+        model(
+            '<instance id="c" submodel="C"/><instance id="d" submodel="D" multiplicity="3" run:on-death="continue"/>'
+            '<coupling from="c.o" to="d.i" run:kind="pool" run:share="queue"/>',
+            definitions,
+        ),
+        hosts=1,
+    )
+    assert groups(made) == []
+    assert made.may_die == {"d[0]", "d[1]", "d[2]"}
+
+
 @pytest.mark.parametrize("place", ["instance", "implementation"])
 @pytest.mark.parametrize(("bind", "shares"), [("core", False), ("0-1", False), ("none", True)])
 def test_who_is_bound_otherwise_than_others_has_an_own_process(

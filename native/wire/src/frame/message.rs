@@ -5,7 +5,7 @@
 //! | 24 | 8 | f64 time stamp in seconds |
 //! | 32 | 8 | f64 next time stamp; 0 without flag bit 0 |
 //! | 40 | 4 | length of the descriptor, a multiple of 8 |
-//! | 44 | 4 | index of the sending copy or rank, or `ff ff ff ff` |
+//! | 44 | 4 | index of the sending copy or rank, or how often an object of a queue was given before, or `ff ff ff ff` |
 //! | 48 | | descriptor, then payload |
 //!
 //! With flag bit 1 the descriptor begins with checksums ([`check`]).
@@ -39,7 +39,7 @@ pub struct MessageFrame {
     pub conduit: u32,
     /// Its number on this conduit, from 1.
     pub sequence: u64,
-    /// Which copy of a multiplied instance sent it.
+    /// Which copy of a multiplied instance sent it; of an object of a queue, how often it was given before to readers that died.
     pub sender_copy: Option<u32>,
     /// Bytes of the whole frame, as the sender counts them too.
     pub frame_len: u64,

@@ -1,0 +1,102 @@
+"""Instances without which the run goes on if they die (`run:on-death`), and those that have died."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+
+from xmml_planner import Plan
+
+from xmml_executors.instance_record import InstanceRecord, Lifecycle
+
+#: A process that counts as dead, since it has failed or its connection is lost, is told to end after this time, is
+#: killed after the second and given up after the third.
+TERMINATE_AFTER_S = 2.0
+KILL_AFTER_S = 4.0
+GIVE_UP_AFTER_S = 10.0
+
+
+class Deaths:
+    """Who may die, and the processes that still have to end of those who count as dead."""
+
+    def __init__(self, plan: Plan, records: Mapping[str, InstanceRecord]) -> None:
+        """Nobody has died."""
+        self._records = records
+        self._copies: dict[str, list[str]] = {}
+        self._element = {name: plan.by_name[name].element for name in plan.may_die}
+        for name, element in self._element.items():
+            self._copies.setdefault(element, []).append(name)
+        self._writers: dict[str, set[str]] = {}
+        for conduit in plan.conduits:
+            if conduit.receiver in self._element and conduit.pool is not None and conduit.pool.is_queue:
+                self._writers.setdefault(conduit.receiver, set()).add(conduit.sender)
+        self._lingering: dict[str, list[tuple[float, int | None]]] = {}
+
+    def can_be_spared(self, name: str) -> bool:
+        """Whether the run goes on without an instance.
+
+        It does not without the last worker of a queue, unless others have come to the end of it, and all who write to
+        it have left, so that every object is dealt with.
+        """
+        if name not in self._element:
+            return False
+        if name not in self._writers or self._records[name].left_at is not None:
+            return True
+        others = [self._records[other] for other in self._copies[self._element[name]] if other != name]
+        if any(other.may_still_act and other.died_at is None for other in others):
+            return True
+        is_over = all(self._records[writer].left_at is not None for writer in self._writers[name])
+        return is_over and any(other.left_at is not None for other in others)
+
+    def why_last(self, name: str) -> str:
+        """Return why the run cannot go on without an instance, if others like it could be spared; else nothing."""
+        if name not in self._writers:
+            return ""
+        element = self._element[name]
+        dead = [other for other in self._copies[element] if self._records[other].died_at is not None and other != name]
+        before = f" ({', '.join(dead)} died before)" if dead else ""
+        return f"it was the last copy of {element} that could go on{before}"
+
+    def begin(self, name: str, now: float) -> None:
+        """An instance counts as dead from now on; its process has to end."""
+        self._records[name].died_at = now
+        self._lingering[name] = [
+            (now + GIVE_UP_AFTER_S, None),
+            (now + KILL_AFTER_S, signal.SIGKILL),
+            (now + TERMINATE_AFTER_S, signal.SIGTERM),
+        ]
+
+    def end(self, name: str) -> None:
+        """Its process is gone."""
+        self._lingering.pop(name, None)
+
+    @property
+    def deadline(self) -> float | None:
+        """When `due` has something to return."""
+        return min((steps[-1][0] for steps in self._lingering.values()), default=None)
+
+    def due(self, now: float) -> list[tuple[str, int | None]]:
+        """Return which processes have to be told to end, by which signal; `None`: they are given up."""
+        found = []
+        for name in list(self._lingering):
+            while (steps := self._lingering.get(name)) and steps[-1][0] <= now:
+                found.append((name, steps.pop()[1]))
+                if not steps:
+                    del self._lingering[name]
+        return found
+
+
+def deaths_in_words(records: Mapping[str, InstanceRecord]) -> list[str]:
+    """Return a sentence for each instance that has died while the run went on."""
+    return [
+        f"{record.name} died: {record.death}; the run went on without it{_given_again(record)}"
+        for record in records.values()
+        if record.state is Lifecycle.DIED
+    ]
+
+
+def _given_again(record: InstanceRecord) -> str:
+    count = record.given_again
+    if not count:
+        return ""
+    return f"; {count:,} object{' was' if count == 1 else 's were'} given to others"

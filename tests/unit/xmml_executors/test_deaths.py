@@ -1,0 +1,178 @@
+"""Instances that die while the run goes on, as the policy of a run sees them."""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+from collections.abc import Callable, Sequence
+
+import pytest
+from xmml_executors.coordination import (
+    DEADLY_AFTER,
+    SETTLE_S,
+    Coordination,
+    Died,
+    GoOnWithout,
+    Order,
+    Phase,
+    Signal,
+)
+from xmml_executors.deaths import GIVE_UP_AFTER_S, KILL_AFTER_S, TERMINATE_AFTER_S, deaths_in_words
+from xmml_executors.instance_record import Lifecycle
+from xmml_executors.outcome import ExitStatus
+from xmml_planner import Plan
+from xmml_planner.execution_plan import PoolSpec
+
+MakePlan = Callable[..., Plan]
+
+QUEUE = PoolSpec("step:int", is_queue=True, reader_may_die=True)
+LOSSY = PoolSpec("step:int", may_lose=True, reader_may_die=True)
+
+
+def workers(make_plan: MakePlan, count: int = 3, pool: PoolSpec = QUEUE) -> Coordination:
+    """Return a run of a writer and workers that have joined, which may die."""
+    names = [f"c[{copy}]" for copy in range(count)]
+    plan = make_plan("w", *names, couplings=[("w", name) for name in names])
+    copies = [dataclasses.replace(each, element=each.name.partition("[")[0]) for each in plan.instances]
+    conduits = [dataclasses.replace(each, pool=pool) for each in plan.conduits]
+    run = Coordination(dataclasses.replace(plan, instances=tuple(copies), conduits=tuple(conduits)))
+    for number, name in enumerate(run.records):
+        run.on_started(name, 100 + number, 0.0)
+        run.on_native({"event": "joined", "instance": name, "language": "c", "host": "here"}, 0.0)
+    return run
+
+
+def given_again(copy: int, objects: int, deadly: int | None = None) -> dict[str, object]:
+    return {"event": "given_again", "instance": "w", "conduit": copy, "objects": objects, "deadly": deadly}
+
+
+def leave(run: Coordination, *names: str, now: float = 2.0) -> None:
+    for name in names:
+        run.on_native({"event": "left", "instance": name, "runs": 1, "conduits": []}, now)
+        run.on_ended(name, 0, None, now)
+
+
+def kill(run: Coordination, name: str, now: float = 1.0) -> Sequence[Order]:
+    return [
+        *run.on_native({"event": "lost", "instance": name}, now),
+        *run.on_ended(name, None, signal.SIGKILL, now + 0.01),
+    ]
+
+
+def test_the_run_goes_on_without_a_worker_that_is_killed_and_says_what_became_of_its_objects(
+    make_plan: MakePlan,
+) -> None:
+    run = workers(make_plan)
+    reason = "it was killed by SIGKILL (Killed)"
+    assert kill(run, "c[1]") == [GoOnWithout("c[1]"), Died("c[1]", reason)]
+    assert run.phase is Phase.RUNNING
+    run.on_native(given_again(1, 2), 1.1)
+    leave(run, "w", "c[0]", "c[2]")
+    assert run.phase is Phase.ENDED
+    assert run.outcome is not None
+    assert run.outcome.is_done
+    assert run.records["c[1]"].state is Lifecycle.DIED
+    assert run.records["c[1]"].as_json()["death"] == reason
+    (told,) = deaths_in_words(run.records)
+    assert told == f"c[1] died: {reason}; the run went on without it; 2 objects were given to others"
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_worker_that_ends_without_leaving_has_died(make_plan: MakePlan, status: int) -> None:
+    run = workers(make_plan)
+    run.on_native({"event": "lost", "instance": "c[0]"}, 1.0)
+    run.on_ended("c[0]", status, None, 1.1)
+    assert (run.phase, run.records["c[0]"].state) == (Phase.RUNNING, Lifecycle.DIED)
+
+
+def test_a_worker_that_dies_before_it_joins_is_not_missed(make_plan: MakePlan) -> None:
+    run = workers(make_plan)
+    run.records["c[0]"].state, run.records["c[0]"].joined_at = Lifecycle.STARTED, None
+    assert run.on_ended("c[0]", 1, None, 1.0)[0] == GoOnWithout("c[0]")
+    assert "before it joined" in run.records["c[0]"].death
+
+
+def test_a_worker_that_says_that_it_failed_and_does_not_end_is_ended(make_plan: MakePlan) -> None:
+    run = workers(make_plan)
+    orders = run.on_native({"event": "failed", "instance": "c[0]", "text": "bad input"}, 1.0)
+    assert orders == [GoOnWithout("c[0]")]
+    assert run.deadline == 1.0 + TERMINATE_AFTER_S
+    assert run.on_time(1.0 + TERMINATE_AFTER_S) == [Signal("c[0]", signal.SIGTERM)]
+    assert run.on_time(1.0 + KILL_AFTER_S) == [Signal("c[0]", signal.SIGKILL)]
+    assert run.on_time(1.0 + GIVE_UP_AFTER_S) == [Died("c[0]", "bad input")]
+    leave(run, "w", "c[1]", "c[2]")
+    assert run.phase is Phase.ENDED
+
+
+def test_the_death_of_the_last_worker_ends_the_run_and_names_it(make_plan: MakePlan) -> None:
+    run = workers(make_plan, 2)
+    kill(run, "c[0]")
+    kill(run, "c[1]", 2.0)
+    run.on_time(2.1 + SETTLE_S)
+    assert run.outcome is not None
+    assert run.outcome.exit_status is ExitStatus.INSTANCE_FAILED
+    assert run.outcome.reason == (
+        "c[1] failed: it was killed by SIGKILL (Killed); it was the last copy of c that could go on (c[0] died before)"
+    )
+
+
+def test_a_worker_that_dies_when_all_is_done_and_others_have_come_to_the_end_is_not_missed(
+    make_plan: MakePlan,
+) -> None:
+    run = workers(make_plan, 2)
+    leave(run, "w", "c[0]")
+    kill(run, "c[1]", 3.0)
+    assert run.outcome is not None
+    assert run.outcome.is_done
+
+
+def test_a_worker_is_missed_whose_others_have_left_while_its_writer_goes_on(make_plan: MakePlan) -> None:
+    run = workers(make_plan, 2)
+    leave(run, "c[0]")
+    kill(run, "c[1]", 3.0)
+    assert run.phase is Phase.SETTLING
+
+
+def test_a_reader_that_may_lose_objects_is_not_missed_though_it_is_the_only_one(make_plan: MakePlan) -> None:
+    run = workers(make_plan, 1, LOSSY)
+    kill(run, "c[0]")
+    leave(run, "w")
+    assert run.outcome is not None
+    assert run.outcome.is_done
+
+
+def test_an_object_that_too_many_die_with_ends_the_run_and_is_named(make_plan: MakePlan) -> None:
+    run = workers(make_plan, 6)
+    for copy in range(4):
+        kill(run, f"c[{copy}]", float(copy + 1))
+        run.on_native(given_again(copy, 1, 17 if copy == DEADLY_AFTER else None), copy + 1.1)
+    run.on_time(5.0)
+    assert run.outcome is not None
+    assert run.outcome.exit_status is ExitStatus.INSTANCE_FAILED
+    assert run.outcome.instance == "c[3]"
+    assert "object 17 (sys.seq) of w.o was given to it as to 3 others, and each of them died" in run.outcome.reason
+
+
+def test_an_object_that_the_last_worker_dies_with_is_named_if_too_many_have(make_plan: MakePlan) -> None:
+    run = workers(make_plan, 4)
+    for copy in range(4):
+        assert GoOnWithout(f"c[{copy}]") in kill(run, f"c[{copy}]", float(copy + 1))
+        run.on_native(given_again(copy, 1, 17 if copy == DEADLY_AFTER else None), copy + 1.02)
+    run.on_time(5.0)
+    assert run.outcome is not None
+    assert run.outcome.reason.startswith("c[3] failed: object 17 (sys.seq) of w.o was given to it as to 3 others")
+
+
+def test_a_writer_that_dies_ends_the_run_as_ever(make_plan: MakePlan) -> None:
+    run = workers(make_plan)
+    kill(run, "w")
+    run.on_time(1.1 + SETTLE_S)
+    assert run.outcome is not None
+    assert run.outcome.reason == "w failed: it was killed by SIGKILL (Killed)"
+
+
+def test_a_worker_that_is_ended_because_the_run_is_stopped_has_not_died(make_plan: MakePlan) -> None:
+    run = workers(make_plan)
+    run.on_interrupt(1.0)
+    run.on_ended("c[0]", None, signal.SIGTERM, 1.5)
+    assert run.records["c[0]"].state is Lifecycle.STOPPED
