@@ -339,6 +339,8 @@ class Coordination:
                 return self._on_lost(record, now)
             case events.MethodChosen():
                 return self._on_method_chosen(record, event)
+            case events.GivenAgain():
+                return self._on_given_again(event, now)
             case events.Opened():
                 return self._on_opened(event)
             case events.Figures() | events.MethodChanged():
@@ -529,15 +531,15 @@ class Coordination:
         record.become(Lifecycle.DIED)
         return [*orders, Died(record.name, record.death), *self._look_whether_all_ended(now)]
 
-    def _on_given_again(self, record: InstanceRecord, event: Mapping[str, Any], now: float) -> list[Order]:
+    def _on_given_again(self, event: events.GivenAgain, now: float) -> list[Order]:
         """A writer has given the objects of a reader that died to others."""
-        conduit = self.plan.by_conduit[event["conduit"]]
+        conduit = self.plan.by_conduit[event.conduit]
         dead = self.records[conduit.receiver]
-        dead.given_again += event["objects"]
-        if event["deadly"] is None or self.phase is Phase.STOPPING:
+        dead.given_again += event.objects
+        if event.deadly is None or self.phase is Phase.STOPPING:
             return []
         text = (
-            f"object {event['deadly']} (sys.seq) of {conduit.sender}.{conduit.sender_port} was given to it as to "
+            f"object {event.deadly} (sys.seq) of {conduit.sender}.{conduit.sender_port} was given to it as to "
             f"{DEADLY_AFTER} others, and each of them died"
         )
         self._failures.pop(dead.name, None)  # this says more than that it has died as the last one

@@ -258,6 +258,21 @@ class MethodChanged:
 
 
 @dataclass(frozen=True)
+class GivenAgain:
+    """A writer has given objects of a reader that died to others.
+
+    Attributes:
+        deadly: the number (`sys.seq`) of one that too many have died with.
+    """
+
+    word: ClassVar[str] = "given_again"
+    instance: str
+    conduit: int
+    objects: int
+    deadly: int | None
+
+
+@dataclass(frozen=True)
 class Opened:
     """An instance has opened a handle, or joined as a tap: there is a conduit more."""
 
@@ -281,6 +296,7 @@ InstanceEvent = (
     | MethodChosen
     | Figures
     | MethodChanged
+    | GivenAgain
     | Opened
 )
 CoordinatorEvent = InstanceEvent | Refused

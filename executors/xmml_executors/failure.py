@@ -38,7 +38,7 @@ class FailureSymptom(Enum):
 
     @property
     def is_death(self) -> bool:
-        """Whether the instance had begun, and cannot go on. What could not begin, or was asked too much, is no death."""
+        """Whether the instance had begun, and cannot go on. What could not begin, or asked too much, is no death."""
         return self in (FailureSymptom.REPORTED, FailureSymptom.LOST, FailureSymptom.ENDED)
 
 

@@ -17,6 +17,7 @@ from xmml_executors.coordination import (
     Phase,
     Signal,
 )
+from xmml_executors.coordinator_events import Failed, GivenAgain, Joined, Left, Lost
 from xmml_executors.deaths import GIVE_UP_AFTER_S, KILL_AFTER_S, TERMINATE_AFTER_S, deaths_in_words
 from xmml_executors.instance_record import Lifecycle
 from xmml_executors.outcome import ExitStatus
@@ -38,23 +39,23 @@ def workers(make_plan: MakePlan, count: int = 3, pool: PoolSpec = QUEUE) -> Coor
     run = Coordination(dataclasses.replace(plan, instances=tuple(copies), conduits=tuple(conduits)))
     for number, name in enumerate(run.records):
         run.on_started(name, 100 + number, 0.0)
-        run.on_native({"event": "joined", "instance": name, "language": "c", "host": "here"}, 0.0)
+        run.on_native(Joined(name, 100, "here", "c", "1.0"), 0.0)
     return run
 
 
-def given_again(copy: int, objects: int, deadly: int | None = None) -> dict[str, object]:
-    return {"event": "given_again", "instance": "w", "conduit": copy, "objects": objects, "deadly": deadly}
+def given_again(copy: int, objects: int, deadly: int | None = None) -> GivenAgain:
+    return GivenAgain("w", copy, objects, deadly)
 
 
 def leave(run: Coordination, *names: str, now: float = 2.0) -> None:
     for name in names:
-        run.on_native({"event": "left", "instance": name, "runs": 1, "conduits": []}, now)
+        run.on_native(Left(name, 1, (), 0.0), now)
         run.on_ended(name, 0, None, now)
 
 
 def kill(run: Coordination, name: str, now: float = 1.0) -> Sequence[Order]:
     return [
-        *run.on_native({"event": "lost", "instance": name}, now),
+        *run.on_native(Lost(name), now),
         *run.on_ended(name, None, signal.SIGKILL, now + 0.01),
     ]
 
@@ -80,7 +81,7 @@ def test_the_run_goes_on_without_a_worker_that_is_killed_and_says_what_became_of
 @pytest.mark.parametrize("status", [0, 1])
 def test_a_worker_that_ends_without_leaving_has_died(make_plan: MakePlan, status: int) -> None:
     run = workers(make_plan)
-    run.on_native({"event": "lost", "instance": "c[0]"}, 1.0)
+    run.on_native(Lost("c[0]"), 1.0)
     run.on_ended("c[0]", status, None, 1.1)
     assert (run.phase, run.records["c[0]"].state) == (Phase.RUNNING, Lifecycle.DIED)
 
@@ -94,7 +95,7 @@ def test_a_worker_that_dies_before_it_joins_is_not_missed(make_plan: MakePlan) -
 
 def test_a_worker_that_says_that_it_failed_and_does_not_end_is_ended(make_plan: MakePlan) -> None:
     run = workers(make_plan)
-    orders = run.on_native({"event": "failed", "instance": "c[0]", "text": "bad input"}, 1.0)
+    orders = run.on_native(Failed("c[0]", "bad input"), 1.0)
     assert orders == [GoOnWithout("c[0]")]
     assert run.deadline == 1.0 + TERMINATE_AFTER_S
     assert run.on_time(1.0 + TERMINATE_AFTER_S) == [Signal("c[0]", signal.SIGTERM)]
