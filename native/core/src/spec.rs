@@ -343,6 +343,11 @@ impl ConduitSpec {
         self.pool.as_ref().is_some_and(|pool| pool.is_tap)
     }
 
+    /// Whether its receiver sees the newest message only.
+    pub fn is_latest(&self) -> bool {
+        self.pool.as_ref().is_some_and(|pool| pool.is_latest)
+    }
+
     /// Which of its connections are protected.
     pub fn protection(&self) -> Protection {
         match self.protect {
@@ -392,12 +397,15 @@ pub struct PoolSpec {
     /// The run goes on if the writer dies: the conduit then ends behind what it has put.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub writer_may_die: bool,
+    /// The reader sees the newest object only, and asks for it when it takes one (`run:kind="latest"`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_latest: bool,
 }
 
 impl PoolSpec {
     /// Whether objects wait with the writer until the reader has room ([`crate::conduit::backlog`]); else they are sent at once.
     pub fn has_backlog(&self) -> bool {
-        self.is_queue || self.may_lose
+        self.is_queue || self.may_lose || self.is_latest
     }
 }
 

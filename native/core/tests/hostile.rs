@@ -232,7 +232,7 @@ fn message(sequence: u64) -> Vec<u8> {
 
 fn leaving(part: Part) -> ToCoordinator {
     let (sent, received) = if part == Part::Sender { (3, 0) } else { (0, 3) };
-    let totals = ConduitTotals { conduit: CONDUIT, sent, received, bytes: 24, dropped: 0 };
+    let totals = ConduitTotals { conduit: CONDUIT, sent, received, bytes: 24, dropped: 0, replaced: 0 };
     ToCoordinator::Leaving { runs: 1, conduits: vec![totals], waited_s: 0.5 }
 }
 
@@ -283,7 +283,7 @@ fn words(part: Part) -> Vec<ToCoordinator> {
     use ToCoordinator as Word;
     let wait = |kind| Wait { conduit: 99, kind };
     let waiting = |waits| Word::Waiting { epoch: 9, waits, is_any: false, sent: vec![], received: vec![] };
-    let totals = |conduit, sent, received| ConduitTotals { conduit, sent, received, bytes: 0, dropped: 0 };
+    let totals = |conduit, sent, received| ConduitTotals { conduit, sent, received, bytes: 0, dropped: 0, replaced: 0 };
     let leaving = |conduits, waited_s| Word::Leaving { runs: 1, conduits, waited_s };
     let table = Table { place: Place::here(), entries: vec![] };
     let text = |length: usize| "x".repeat(length);

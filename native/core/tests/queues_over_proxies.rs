@@ -1,4 +1,4 @@
-//! Queues whose connections break, or whose first way leads nowhere. (Where an instance listens is told by the environment of the process: every test
+//! Queues and latest couplings whose connections break, or whose first way leads nowhere. (Where an instance listens is told by the environment of the process: every test
 //! here joins one at a time.)
 
 mod support;
@@ -6,7 +6,7 @@ mod support;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use support::farms::{all_of, farm, put};
+use support::farms::{all_of, coupled, farm, put, take};
 use support::proxy::{join_plainly, Fate, Proxy, Random};
 use support::{Model, Run};
 use xmml_core::instance::Taken;
@@ -36,6 +36,34 @@ fn objects_of_a_queue_survive_connections_that_break() {
         });
         let found = all_of(&[first, second]);
         assert_eq!(found, (0..putting.join().unwrap()).collect::<Vec<_>>(), "MESSAGES WRONG");
+    });
+}
+
+#[test]
+fn the_newest_object_survives_connections_that_break() {
+    let mut random = Random(11);
+    let proxy = Proxy::new(move |_, strikes| match strikes < 20 {
+        true => Fate { cut_after: Some(1_000 + random.below(5_000)), ..Fate::default() },
+        false => Fate::default(),
+    });
+    let latest = PoolSpec { is_latest: true, ..PoolSpec::default() };
+    let run = Run::of(coupled("tcp", &["a"], 1, &latest, 0));
+    std::thread::scope(|scope| {
+        let reader = proxy.join_behind(&run, "worker[0]");
+        let putting = scope.spawn(|| {
+            let me = join_plainly(&run, "a");
+            let mut number = 0;
+            while proxy.strikes.load(Ordering::Relaxed) < 20 || number < 1000 {
+                put(&me, number);
+                number += 1;
+                std::thread::sleep(Duration::from_micros(20));
+            }
+            me.leave().unwrap();
+            number
+        });
+        let found: Vec<i64> = std::iter::from_fn(|| take(&reader)).collect();
+        assert!(found.is_sorted_by(|one, other| one < other), "MESSAGES WRONG: {found:?}");
+        assert_eq!(found.last(), Some(&(putting.join().unwrap() - 1)));
     });
 }
 

@@ -240,6 +240,6 @@ fn wait(py: Python<'_>, wait: Wait) -> PyResult<Bound<'_, PyDict>> {
 fn totals(py: Python<'_>, totals: ConduitTotals) -> PyResult<Bound<'_, PyDict>> {
     Ok(dict!(py,
         "conduit": totals.conduit, "sent": totals.sent, "received": totals.received,
-        "bytes": totals.bytes, "dropped": totals.dropped,
+        "bytes": totals.bytes, "dropped": totals.dropped, "replaced": totals.replaced,
     ))
 }

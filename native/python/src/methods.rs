@@ -18,6 +18,7 @@ pub fn report(py: Python<'_>, report: MethodReport) -> PyResult<Bound<'_, PyDict
     dict.set_item("messages_per_s", report.traffic.messages_per_s)?;
     dict.set_item("bytes_per_s", report.traffic.bytes_per_s)?;
     dict.set_item("latency_s", report.traffic.latency_s)?;
+    dict.set_item("replaced", report.traffic.replaced)?;
     Ok(dict)
 }
 

@@ -72,6 +72,11 @@ impl<T: Clone> Backlog<T> {
         }
     }
 
+    /// For one reader that sees the newest object only: an older one makes room for it, and the reader is given one at a time.
+    pub fn of_newest() -> Backlog<T> {
+        Backlog::new(0, true, 1)
+    }
+
     /// Adds a reader; returns its place.
     pub fn add_reader(&mut self) -> usize {
         self.readers.push(Reader { given: VecDeque::new(), given_bytes: 0, is_gone: false, pace: None, since: None });
@@ -181,6 +186,14 @@ impl<T: Clone> Backlog<T> {
         }
         self.held_bytes = 0;
         std::mem::take(&mut self.waiting).iter().map(|held| held.objects).sum()
+    }
+
+    /// Takes out the object that waits for the only reader, which gets it without having room, as the last one; `None`: none waits, or the
+    /// reader has left.
+    pub fn take_last(&mut self) -> Option<T> {
+        let last = self.waiting.pop_back()?;
+        self.held_bytes -= last.bytes;
+        Some(last.it)
     }
 
     /// Whether all readers have left.
@@ -373,6 +386,21 @@ mod tests {
         assert_eq!((lost, backlog.room(1000)), (7, Room::Free));
         assert_eq!(backlog.add(10, 1000, 1), 3);
         assert_eq!(given(&mut backlog, Instant::now()), [(0, 10)]);
+    }
+
+    #[test]
+    fn of_the_newest_one_waits_while_another_is_given_and_the_last_needs_no_room() {
+        let (mut backlog, now) = (Backlog::of_newest(), Instant::now());
+        backlog.add_reader();
+        assert_eq!((0..5).map(|object| backlog.add(object, 100, 1)).sum::<u64>(), 4);
+        assert_eq!(given(&mut backlog, now), [(0, 4)]);
+        assert_eq!((5..9).map(|object| backlog.add(object, 100, 1)).sum::<u64>(), 3);
+        assert_eq!(given(&mut backlog, now), []);
+        backlog.settle(0, 0, false, now);
+        assert_eq!(given(&mut backlog, now), [(0, 8)]);
+        backlog.add(9, 100, 1);
+        assert_eq!((backlog.take_last(), backlog.take_last()), (Some(9), None));
+        assert!(!backlog.is_waiting());
     }
 
     #[test]

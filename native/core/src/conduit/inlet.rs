@@ -41,6 +41,10 @@ impl Inlet {
     pub fn filter_next(&mut self, end: &mut ReceivingEnd) -> Result<Next> {
         loop {
             if !self.ready.is_empty() {
+                if let Some(newer) = end.take_newer() {
+                    self.ready.clear();
+                    self.put(newer);
+                }
                 return Ok(Next::Message);
             }
             if let Some(message) = end.take() {

@@ -66,6 +66,10 @@ pub struct ReceivingEnd {
     arrived: u64,
     /// Messages that the program has dealt with, if the sender hears of that, and not when they were taken.
     settled: Option<u64>,
+    /// Messages that the next one has replaced here, of a conduit that shows the newest only.
+    pub replaced: u64,
+    /// On such a conduit: the program was told that there is nothing after this message, and the sender was asked for what comes.
+    asked_after: Option<u64>,
     receipted: u64,
     unreceipted_bytes: u64,
     /// How many messages there will ever be, once that is known.
@@ -84,7 +88,8 @@ impl ReceivingEnd {
         ReceivingEnd {
             is_checked: filters::checksum(&spec.receiver_filters).is_some(),
             capacity: spec.room(),
-            byte_budget: spec.byte_budget,
+            // However large the newest message is, it may come while the one before is still under way by another connection.
+            byte_budget: if spec.is_latest() { u64::MAX } else { spec.byte_budget },
             settled: spec.pool.as_ref().is_some_and(|pool| pool.is_queue).then_some(0),
             spec,
             taken: 0,
@@ -100,6 +105,8 @@ impl ReceivingEnd {
             early: BTreeMap::new(),
             changes: Vec::new(),
             arrived: 0,
+            replaced: 0,
+            asked_after: None,
             receipted: 0,
             unreceipted_bytes: 0,
             total: None,
@@ -151,11 +158,32 @@ impl ReceivingEnd {
                 self.queue.push_back((frame.message, frame.frame_len));
                 self.take_in_early();
                 self.forget_changes();
+                if self.spec.is_latest() {
+                    self.keep_newest();
+                }
             }
             Arrival::Early => drop(self.early.insert(frame.sequence, Some((frame.message, frame.frame_len)))),
             Arrival::Again => {}
         }
         Ok(arrival)
+    }
+
+    /// Of what is queued, only the newest message is delivered.
+    fn keep_newest(&mut self) {
+        while self.queue.len() > 1 {
+            self.take();
+            self.replaced += 1;
+        }
+    }
+
+    /// The program has seen nothing of a message that was taken, and gets a newer one instead, if there is one.
+    pub fn take_newer(&mut self) -> Option<Message> {
+        if !self.spec.is_latest() {
+            return None;
+        }
+        let newer = self.take()?;
+        self.replaced += 1;
+        Some(newer)
     }
 
     /// One more waits here, if that may be: a sender that sends on without receipts would take all memory.
@@ -386,9 +414,23 @@ impl ReceivingEnd {
             || (unreceipted > 0 && !self.redelivered.is_empty())
     }
 
+    /// The frame that asks for the next message, of a conduit that shows the newest only; `None`: it was asked for, nothing more will come,
+    /// or the conduit shows every message. It is a receipt, which such a conduit sends at no other time.
+    pub fn encode_demand(&mut self) -> Option<Vec<u8>> {
+        if !self.spec.is_latest() || self.has_everything() || self.asked_after == Some(self.taken) {
+            return None;
+        }
+        self.asked_after = Some(self.taken);
+        self.encode_demand_again()
+    }
+
+    fn encode_demand_again(&self) -> Option<Vec<u8>> {
+        self.asked_after.map(|sequence| frame::encode_receipt(self.spec.id, sequence).to_vec())
+    }
+
     /// The receipt for what was taken since the last one; `None` if that is nothing, or nobody needs it any more.
     pub fn encode_receipt(&mut self) -> Option<Vec<u8>> {
-        if self.done() == self.receipted || self.has_everything() {
+        if self.done() == self.receipted || self.has_everything() || self.spec.is_latest() {
             return None;
         }
         Some(self.receipt())
@@ -396,6 +438,9 @@ impl ReceivingEnd {
 
     /// The receipt for all that was taken, whether or not it was said before; `None` if that is nothing.
     pub fn encode_receipt_again(&mut self) -> Option<Vec<u8>> {
+        if self.spec.is_latest() {
+            return self.encode_demand_again();
+        }
         if self.done() == 0 {
             return None;
         }
@@ -424,7 +469,7 @@ impl ReceivingEnd {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sending::tests::spec;
+    use super::super::sending::tests::{latest, spec};
     use super::*;
 
     fn message(sequence: u64) -> MessageFrame {
@@ -545,6 +590,27 @@ mod tests {
         end.message(message(1)).unwrap();
         end.message(message(2)).unwrap();
         assert!(end.message(message(4)).unwrap_err().contains("lost"));
+    }
+
+    #[test]
+    fn the_newest_is_asked_for_once_and_asks_again_by_another_connection() {
+        let mut end = ReceivingEnd::new(latest());
+        assert!(end.encode_demand().is_some() && end.encode_demand().is_none());
+        assert!(end.encode_receipt_again().is_some());
+        end.message(message(1)).unwrap();
+        assert!(end.take().is_some() && end.encode_receipt().is_none());
+        assert!(end.encode_demand().is_some());
+        end.end(2).unwrap();
+        assert!(end.encode_demand().is_none());
+    }
+
+    #[test]
+    fn a_newer_message_takes_the_place_of_one_that_waits_however_large_it_is() {
+        let mut end = ReceivingEnd::new(latest());
+        end.message(message(1)).unwrap();
+        end.message(MessageFrame { frame_len: 1 << 40, ..message(2) }).unwrap();
+        assert!(end.take().is_some() && end.take().is_none());
+        assert_eq!((end.taken, end.replaced), (2, 1));
     }
 
     #[test]

@@ -58,6 +58,8 @@ pub struct SendingEnd {
     pub bytes: u64,
     /// Messages that will never be received because the receiver has left.
     pub dropped: u64,
+    /// Messages that a newer one has replaced before the receiver asked for the newest.
+    pub replaced: u64,
     /// How fast that grows.
     pub meter: Meter,
     /// Time stamp of the last message.
@@ -67,6 +69,8 @@ pub struct SendingEnd {
     byte_budget: u64,
     untaken_sizes: VecDeque<u64>,
     untaken_bytes: u64,
+    /// The receiver, which sees the newest message only, asks for what comes after this one.
+    asked_after: Option<u64>,
     kept: VecDeque<(u64, Outgoing)>,
     flow: Flow,
     /// Up to this number frames were left to a connection that the conduit does not use any more.
@@ -94,11 +98,13 @@ impl SendingEnd {
             sent: 0,
             bytes: 0,
             dropped: 0,
+            replaced: 0,
             meter: Meter::new(),
             last_timestamp: f64::NEG_INFINITY,
             taken: 0,
             untaken_sizes: VecDeque::new(),
             untaken_bytes: 0,
+            asked_after: None,
             kept: VecDeque::new(),
             flow: Flow::Held,
             left_behind: 0,
@@ -207,6 +213,7 @@ impl SendingEnd {
     /// The receiver has taken everything up to `sequence`. An error names what is impossible.
     pub fn on_receipt(&mut self, sequence: u64) -> Result<(), String> {
         self.has_arrived(sequence)?;
+        self.asked_after = Some(sequence);
         while self.taken < sequence.min(self.sent) {
             self.taken += 1;
             self.untaken_bytes -= self.untaken_sizes.pop_front().unwrap_or(0);
@@ -216,6 +223,11 @@ impl SendingEnd {
             self.latency = Some(self.latency.map_or(now, |before| (before * 3 + now) / 4));
         }
         Ok(())
+    }
+
+    /// Whether the receiver lacks nothing but a message that it has asked for; one that sees every message need not ask.
+    pub fn may_be_given(&self) -> bool {
+        !self.spec.is_latest() || self.asked_after == Some(self.sent)
     }
 
     /// The receiver has everything up to `sequence`, taken or not.
@@ -344,9 +356,16 @@ impl SendingEnd {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::spec::PoolSpec;
 
     pub(in crate::conduit) fn spec(capacity: u32, byte_budget: u64) -> ConduitSpec {
         ConduitSpec { capacity, byte_budget, ..ConduitSpec::new(1, ("a", "o"), ("b", "i")) }
+    }
+
+    /// Of a conduit that shows the newest only.
+    pub(in crate::conduit) fn latest() -> ConduitSpec {
+        let pool = Some(Box::new(PoolSpec { is_latest: true, ..PoolSpec::default() }));
+        ConduitSpec { pool, ..spec(1, 0) }
     }
 
     fn frame() -> Outgoing {
@@ -452,6 +471,19 @@ pub(super) mod tests {
         end.send(frame(), 1);
         assert_eq!(end.go_over(1, false).unwrap().len(), 1);
         assert!(end.is_flushed());
+    }
+
+    #[test]
+    fn the_newest_is_given_to_a_receiver_that_asks_for_what_comes_after_all_that_was_sent() {
+        let mut end = SendingEnd::new(latest(), 0);
+        assert!(!end.may_be_given());
+        end.on_receipt(0).unwrap();
+        assert!(end.may_be_given());
+        end.send(frame(), 1);
+        end.on_receipt(0).unwrap();
+        assert!(!end.may_be_given(), "asked again by another connection");
+        end.on_receipt(1).unwrap();
+        assert!(end.may_be_given());
     }
 
     #[test]

@@ -37,4 +37,7 @@ pub struct ConduitTotals {
     pub bytes: u64,
     /// Messages dropped because the receiver had left.
     pub dropped: u64,
+    /// Messages replaced at this end by newer ones, of a conduit that shows the newest only.
+    #[serde(default)]
+    pub replaced: u64,
 }

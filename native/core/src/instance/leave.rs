@@ -135,7 +135,9 @@ impl Instance {
                     state.routing().end(end);
                 }
             }
-            ((0..state.conduits.sending.len()).collect(), state.backlogs.of_model())
+            let (backlogs, mut routing) = state.backlogs_and_routing();
+            let backlogs = backlogs.finish(&mut routing);
+            ((0..state.conduits.sending.len()).collect(), backlogs)
         };
         part_from_taps(runtime);
         while !backlogs.is_empty() {

@@ -523,7 +523,9 @@ impl Instance {
         if let Some(end) = read.unsettled.swap(0, Ordering::Relaxed).checked_sub(1) {
             self.with_state(|state| state.settle(end));
         }
-        Ok(match self.wait(&read.awaited, until, |state| read.next(state))? {
+        let is_polled = timeout == Some(Duration::ZERO) || read.is_asked_for.swap(false, Ordering::Relaxed);
+        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        Ok(match self.wait(&read.awaited, until, |state| read.next(state, is_polled))? {
             Some(Some(message)) => {
                 self.account_outside_loop(&message)?;
                 Received::Message(message)
@@ -568,6 +570,7 @@ impl Instance {
     /// Whether an object waits at an in port, or (`Some(false)`) none will come; `None`: neither at the time `until`.
     pub(super) fn look_for_object(&self, port: &Port, until: Instant) -> Result<Option<bool>> {
         let Some(read) = self.pools.read_by(port) else { return Ok(Some(false)) };
+        read.is_asked_for.store(true, Ordering::Relaxed);
         self.wait(&read.awaited.clone().unreported(), Some(until), |state| {
             Ok(match read.look(state)? {
                 Looked::Object(..) | Looked::Rest => Some(true),

@@ -1,7 +1,7 @@
 //! The pools that the ports of an instance lead to and come from: who reads and writes there, and what each reader chooses.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use smallvec::SmallVec;
@@ -128,6 +128,8 @@ pub(super) struct Read {
     pub(super) next: AtomicUsize,
     /// One more than the receiving end of the object that was taken last, if that is settled when the next one is taken; else 0.
     pub(super) unsettled: AtomicUsize,
+    /// The program has asked whether there is an object, and not taken it since.
+    pub(super) is_asked_for: AtomicBool,
     /// Objects of a group that has come, of which others were taken.
     pub(super) rest: Mutex<VecDeque<Message>>,
     /// The run goes on if this instance dies: others then get what it has taken and not dealt with.
@@ -355,8 +357,9 @@ impl Read {
         Ok(if all_ended { Looked::Ended } else { Looked::Nothing })
     }
 
-    /// The next object, with how often it was given before and the place of its writer behind it; `Some(None)`: all have ended; `None`: nothing yet.
-    pub(super) fn next(&self, state: &mut State) -> Result<Option<Option<Message>>> {
+    /// The next object, with how often it was given before and the place of its writer behind it; `Some(None)`: all have ended; `None`: nothing
+    /// yet. `is_polled`: the program does not wait for objects, so that where it sees the newest only, that should be here when it asks again.
+    pub(super) fn next(&self, state: &mut State, is_polled: bool) -> Result<Option<Option<Message>>> {
         Ok(match self.look(state)? {
             Looked::Rest => lock(&self.rest).pop_front().map(Some),
             Looked::Object(place, end) => {
@@ -369,6 +372,9 @@ impl Read {
                 let Some(message) = state.conduits.inlets[end].hand_out() else { return Ok(None) };
                 let redelivered = state.conduits.receiving[end].redelivered(state.conduits.inlets[end].handed);
                 let redelivered = redelivered.map_or(Data::Nothing, |times| Data::Int(times.into()));
+                if is_polled {
+                    state.demand(end);
+                }
                 let peer = &self.writers[place].name;
                 let objects =
                     taken_apart(message).map_err(|problem| Error::Protocol { peer: peer.clone(), problem })?;

@@ -17,6 +17,7 @@ use crate::spec::PoolSpec;
 
 use super::conduits::Conduits;
 use super::routing::Routing;
+use super::state::Counts;
 
 /// So many objects a reader is given that shares with others: few, since others may be idle.
 const OF_SHARED: u64 = 8;
@@ -63,6 +64,8 @@ struct Served {
     ends: Vec<usize>,
     /// Of the tap that it is for.
     tap: Option<TapGate>,
+    /// Its reader asks for the newest object, and gets the last one unasked.
+    is_latest: bool,
     /// The I/O thread reads what the readers say.
     is_read: bool,
 }
@@ -71,8 +74,12 @@ impl Backlogs {
     /// Adds one without readers; returns its number.
     pub fn add(&mut self, limit_bytes: u64, pool: &PoolSpec) -> usize {
         let most_given = if pool.is_queue { OF_SHARED } else { OF_OWN };
-        let backlog = Backlog::new(limit_bytes, pool.may_lose, most_given);
-        self.list.push(Served { backlog, ends: Vec::new(), tap: pool.is_tap.then(TapGate::default), is_read: false });
+        let tap = pool.is_tap.then(TapGate::default);
+        let backlog = match pool.is_latest {
+            true => Backlog::of_newest(),
+            false => Backlog::new(limit_bytes, pool.may_lose, most_given),
+        };
+        self.list.push(Served { backlog, ends: Vec::new(), is_read: false, is_latest: pool.is_latest, tap });
         self.list.len() - 1
     }
 
@@ -122,7 +129,8 @@ impl Backlogs {
             Room::Free => {
                 let offered = Offered { message: object.clone(), seq, redelivered: 0 };
                 let lost = self.list[number].backlog.add(offered, bytes, objects);
-                routing.conduits.sending[first].dropped += lost;
+                let sending = &mut routing.conduits.sending[first];
+                *(if self.list[number].is_latest { &mut sending.replaced } else { &mut sending.dropped }) += lost;
                 if lost > 0 {
                     self.list[number].tap.iter().for_each(TapGate::shut);
                 }
@@ -192,22 +200,33 @@ impl Backlogs {
         let now = Instant::now();
         let least_ahead = |routing: &Routing<'_>, place: usize| {
             let sending = &routing.conduits.sending[ends[place]];
-            let is_ready = !sending.is_held() && routing.connections.links[sending.link].connection.is_some();
+            let is_ready = sending.may_be_given()
+                && !sending.is_held()
+                && routing.connections.links[sending.link].connection.is_some();
             is_ready.then_some(if is_far(routing, ends[place]) { FAR_AHEAD } else { 0 })
         };
         while let Some((place, object)) = backlog.give(now, |place| least_ahead(routing, place)) {
             let end = ends[place];
-            let sending = &routing.conduits.sending[end];
-            let again = (object.redelivered > 0).then_some(object.redelivered);
-            let object = object.message.readdressed(sending.spec.id, sending.next_sequence(), again);
-            if !routing.write_at_once(end, &object) {
-                let bytes = object.frame_len();
-                if let Some(frame) = routing.conduits.sending[end].send(object.into(), bytes) {
-                    routing.queue_on_link(end, frame);
-                }
-            }
+            send(end, &object, routing);
         }
         *is_read &= backlog.is_waiting();
+    }
+
+    /// Nothing more will be put: the last object for a reader that sees the newest one only is sent to it unasked. What others are to get
+    /// waits until they have room: returns the numbers of their backlogs, but for those of taps.
+    pub fn finish(&mut self, routing: &mut Routing<'_>) -> Vec<usize> {
+        let mut others = Vec::new();
+        for (number, Served { backlog, ends, is_latest, tap, .. }) in self.list.iter_mut().enumerate() {
+            if !*is_latest {
+                others.extend(tap.is_none().then_some(number));
+                continue;
+            }
+            if let Some(last) = backlog.take_last() {
+                send(ends[0], &last, routing);
+            }
+            routing.end(ends[0]);
+        }
+        others
     }
 
     /// Whether all readers of this one have left.
@@ -261,11 +280,6 @@ impl Backlogs {
         }
     }
 
-    /// The numbers of those that are not of taps.
-    pub fn of_model(&self) -> Vec<usize> {
-        (0..self.list.len()).filter(|number| self.list[*number].tap.is_none()).collect()
-    }
-
     /// The numbers of those of taps, each with the sending end by which it is given out.
     pub fn of_taps(&self) -> Vec<(usize, usize)> {
         let taps = self.list.iter().enumerate().filter(|(_, served)| served.tap.is_some());
@@ -288,9 +302,37 @@ impl Backlogs {
         backlog.unsettled_objects() + tap.as_ref().map_or(0, TapGate::missed)
     }
 
-    /// The sending ends whose readers have objects to settle.
+    /// Adds what waits for readers that see the newest object only to what was sent by conduit: one that has asked for it gets it, even if
+    /// this end has not heard of that.
+    pub fn count_newest(&self, conduits: &Conduits, sent: &mut Counts) {
+        let latest = self.list.iter().filter(|served| served.is_latest && served.backlog.is_waiting());
+        for end in latest.map(|served| &conduits.sending[served.ends[0]]) {
+            match sent.iter_mut().find(|(conduit, _)| *conduit == end.spec.id) {
+                Some((_, count)) => *count += 1,
+                None => sent.push((end.spec.id, 1)),
+            }
+        }
+    }
+
+    /// The sending ends whose readers have objects to settle before this instance may leave.
     pub fn unsettled(&self) -> impl Iterator<Item = usize> + '_ {
-        self.list.iter().flat_map(|served| served.backlog.unsettled().map(|place| served.ends[place]))
+        self.list
+            .iter()
+            .filter(|served| !served.is_latest)
+            .flat_map(|served| served.backlog.unsettled().map(|place| served.ends[place]))
+    }
+}
+
+/// Sends an object by a sending end.
+fn send(end: usize, object: &Offered, routing: &mut Routing<'_>) {
+    let sending = &routing.conduits.sending[end];
+    let again = (object.redelivered > 0).then_some(object.redelivered);
+    let object = object.message.readdressed(sending.spec.id, sending.next_sequence(), again);
+    if !routing.write_at_once(end, &object) {
+        let bytes = object.frame_len();
+        if let Some(frame) = routing.conduits.sending[end].send(object.into(), bytes) {
+            routing.queue_on_link(end, frame);
+        }
     }
 }
 

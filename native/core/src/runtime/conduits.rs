@@ -169,6 +169,7 @@ impl Conduits {
             bytes: end.bytes,
             // The state that the last run leaves has no reader, and needs none.
             dropped: if end.spec.is_state { 0 } else { end.dropped },
+            replaced: end.replaced,
         });
         let receiving = self.receiving.iter().map(|end| ConduitTotals {
             conduit: end.spec.id,
@@ -176,6 +177,7 @@ impl Conduits {
             received: end.done(),
             bytes: end.bytes,
             dropped: 0,
+            replaced: end.replaced,
         });
         sending.chain(receiving).collect()
     }

@@ -181,8 +181,21 @@ impl State {
     /// taken, if a receipt is due.
     pub fn next_for_program(&mut self, end: usize) -> Result<Next> {
         let next = self.conduits.inlets[end].filter_next(&mut self.conduits.receiving[end])?;
+        if next == Next::Nothing {
+            self.demand(end);
+        }
         self.return_receipt(end, false);
         Ok(next)
+    }
+
+    /// Asks the sender of a conduit that shows the newest message only for that, unless it was asked. Without a connection it is asked by the
+    /// next one.
+    pub fn demand(&mut self, receiving: usize) {
+        let end = &mut self.conduits.receiving[receiving];
+        let Some(demand) = end.encode_demand() else { return };
+        if let Some(connection) = self.connections.answers_by(end) {
+            self.deferred.queue(connection, demand.into());
+        }
     }
 
     /// What an open in port has for the program.

@@ -29,11 +29,12 @@ pub fn method_report(
                 refused: Vec::new(),
                 slower: Vec::new(),
                 traffic: Traffic {
-                    messages: end.taken,
+                    messages: end.taken - end.replaced,
                     bytes: end.bytes,
                     messages_per_s,
                     bytes_per_s,
                     latency_s: None,
+                    replaced: end.replaced,
                 },
             }
         }
@@ -55,6 +56,7 @@ pub fn method_report(
                     messages_per_s,
                     bytes_per_s,
                     latency_s: end.latency().map(|latency| latency.as_secs_f64()),
+                    replaced: end.replaced,
                 },
             }
         }

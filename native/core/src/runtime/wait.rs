@@ -488,7 +488,8 @@ impl Report<'_> {
     /// Tells the coordinator of the wait; returns the number by which it is known from then on.
     fn report(&self, state: &mut State, what: &WaitFor) -> u64 {
         let epoch = state.reported.begin();
-        let (sent, received) = state.conduits.counts();
+        let (mut sent, received) = state.conduits.counts();
+        state.backlogs.count_newest(&state.conduits, &mut sent);
         let is_any = what.is_any;
         let waits = what.waits(state).into_iter().filter(|wait| is_any || !state.conduits.has_met(wait)).collect();
         state.deferred.say(&self.runtime.control, &ToCoordinator::Waiting { epoch, waits, is_any, sent, received });

@@ -50,7 +50,7 @@ fn message(number: u64) -> Vec<u8> {
 }
 
 fn totals(conduit: u32, sent: u64, received: u64) -> ConduitTotals {
-    ConduitTotals { conduit, sent, received, bytes: 0, dropped: 0 }
+    ConduitTotals { conduit, sent, received, bytes: 0, dropped: 0, replaced: 0 }
 }
 
 fn leaving(conduits: Vec<ConduitTotals>) -> ToCoordinator {

@@ -95,7 +95,7 @@ fn neighbours_hear_what_an_instance_sent_before_it_left() {
     assert!(matches!(receiver.hear(), ToInstance::Welcome { .. }));
     let mut sender = join(&coordinator, "a");
     assert!(matches!(sender.hear(), ToInstance::Welcome { .. }));
-    let totals = ConduitTotals { conduit: 7, sent: 3, received: 0, bytes: 24, dropped: 0 };
+    let totals = ConduitTotals { conduit: 7, sent: 3, received: 0, bytes: 24, dropped: 0, replaced: 0 };
     sender.say(&ToCoordinator::Leaving { runs: 1, conduits: vec![totals], waited_s: 0.0 });
     assert!(matches!(sender.hear(), ToInstance::Goodbye));
     assert!(matches!(receiver.hear(), ToInstance::PeerLeft { sent, .. } if sent == [(7, 3)]));

@@ -90,6 +90,9 @@ pub struct Traffic {
     /// How long a message took lately from its sending until the sender heard that the receiving program had taken it; only at the
     /// sender, once it has heard that of a message.
     pub latency_s: Option<f64>,
+    /// Messages replaced at this end by newer ones, of a conduit that shows the newest only.
+    #[serde(default)]
+    pub replaced: u64,
 }
 
 /// How a conduit travels, or why it does not (yet).
@@ -123,8 +126,11 @@ impl fmt::Display for MethodReport {
             let why = |refusal: &Refusal| format!("{} refused: {}", refusal.method, refusal.reason);
             write!(f, " ({})", self.refused.iter().map(why).collect::<Vec<_>>().join("; "))?;
         }
-        let Traffic { messages, bytes, bytes_per_s, latency_s, .. } = self.traffic;
+        let Traffic { messages, bytes, bytes_per_s, latency_s, replaced, .. } = self.traffic;
         write!(f, "; {messages} messages, {bytes} bytes, {bytes_per_s:.0} bytes/s")?;
+        if replaced > 0 {
+            write!(f, ", {replaced} replaced by newer ones")?;
+        }
         latency_s.map_or(Ok(()), |latency| write!(f, ", {:.1} us to be taken", latency * 1e6))
     }
 }

@@ -135,7 +135,9 @@ impl Server {
     pub(super) fn zero_totals_of_missing(&self, instance: &str, totals: &[ConduitTotals]) -> Vec<ConduitTotals> {
         let own = self.own_conduits(instance);
         let lacking = own.0.keys().filter(|conduit| totals.iter().all(|each| each.conduit != **conduit));
-        lacking.map(|conduit| ConduitTotals { conduit: *conduit, sent: 0, received: 0, bytes: 0, dropped: 0 }).collect()
+        lacking
+            .map(|conduit| ConduitTotals { conduit: *conduit, sent: 0, received: 0, bytes: 0, dropped: 0, replaced: 0 })
+            .collect()
     }
 
     fn own_conduits(&self, instance: &str) -> OwnConduits<'_> {
