@@ -260,14 +260,17 @@ class Coupling:
         return f"{self.sender} -> {self.receiver}"
 
 
-def pool_noun(is_queue: bool, may_lose: bool) -> str:
+def pool_noun(is_queue: bool, may_lose: bool, is_latest: bool) -> str:
     """Return what a pool of this kind is called."""
+    if is_latest:
+        return "latest"
     return ("queue" if is_queue else "pool") + (" that may lose objects" if may_lose else "")
 
 
 @dataclass(frozen=True)
 class PoolCoupling:
-    """A way for objects from an out port to an in port, whose instance chooses among them (`run:kind="pool"`).
+    """A way for objects from an out port to an in port, whose instance chooses among them (`run:kind="pool"`), or sees
+    the newest of them only (`run:kind="latest"`).
 
     Every copy of the sender is coupled to every copy of the receiver. The analyses do not count what passes.
 
@@ -276,6 +279,7 @@ class PoolCoupling:
         select: which objects are chosen (`run:select`); empty: all.
         is_queue: an object that is chosen goes to one copy of the receiver (`run:share`); else to each.
         may_lose: the sender does not wait for a receiver that is slow; what waited longest is lost (`run:loss`).
+        is_latest: a copy of the receiver gets the newest object that it has not had; the sender does not wait for it.
         limit_bytes: how much may wait for one copy of the receiver, or for all that share, from one copy of the sender
             (`run:limit`).
         size_bytes, methods, protect: as of `Coupling`, of one object.
@@ -288,6 +292,7 @@ class PoolCoupling:
     select: str = ""
     is_queue: bool = False
     may_lose: bool = False
+    is_latest: bool = False
     limit_bytes: int = DEFAULT_LIMIT_BYTES
     size_bytes: float | None = None
     methods: tuple[str, ...] = ()
@@ -296,8 +301,8 @@ class PoolCoupling:
 
     @property
     def noun(self) -> str:
-        """What it is, for people: "pool", "queue", "pool that may lose objects"."""
-        return pool_noun(self.is_queue, self.may_lose)
+        """What it is, for people: "pool", "queue", "pool that may lose objects", "latest"."""
+        return pool_noun(self.is_queue, self.may_lose, self.is_latest)
 
     def __str__(self) -> str:
         return f"{self.sender} -> {self.receiver}"

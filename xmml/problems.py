@@ -75,6 +75,7 @@ CODES: Mapping[str, str] = {
     "W16": "a total that is no whole number of deltas",
     "W17": "a size of messages that cannot be worked out",
     "W18": "a selector that no object can satisfy",
+    "W19": "a wait for the newest message that may be part of a deadlock",
 }
 
 

@@ -279,6 +279,7 @@ class _Resolution:
                 select=element.get("select", RUN) or "",
                 is_queue=settings.get("share") == "queue",
                 may_lose=settings.get("loss") == "allowed",
+                is_latest=settings.get("kind") == "latest",
                 limit_bytes=settings.get("limit", DEFAULT_LIMIT_BYTES),
                 size_bytes=None if size is None else float(size),
                 methods=settings.get("methods", ()),

@@ -56,8 +56,8 @@ class RunOptions:
 #: How messages can travel, fastest first.
 METHODS = ("inproc", "shm", "unix", "tcp", "relay")
 TRAFFIC_CLASSES = ("bulk", "control")
-#: What a coupling carries: every message in order, or the objects that its receiver chooses.
-COUPLING_KINDS = ("message", "pool")
+#: What a coupling carries: every message in order, the objects that its receiver chooses, or the newest of these only.
+COUPLING_KINDS = ("message", "pool", "latest")
 #: Who gets an object of a pool: each copy of the receiver, or one of them.
 SHARES = ("each", "queue")
 #: Whether a receiver of a pool that is slow may lose objects.

@@ -38,7 +38,7 @@ def to_xml(model: Model) -> str:
     for node, instance in zip(nodes, model.instances.values(), strict=True):
         _write_instance(node, instance)
     nodes = [] if topology is None else topology.findall(f"{{{XMML}}}coupling")
-    of_messages = [node for node in nodes if node.get(f"{{{RUN}}}kind") != "pool"]
+    of_messages = [node for node in nodes if node.get(f"{{{RUN}}}kind") not in ("pool", "latest")]
     for node, coupling in zip(of_messages, model.couplings, strict=True):
         _write_coupling(node, coupling)
     etree.cleanup_namespaces(root, keep_ns_prefixes=["run"])

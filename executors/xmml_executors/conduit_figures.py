@@ -28,6 +28,7 @@ class ConduitFigures:
         latency_s: how long a message took lately from its sending until the sender knew that the receiving program had
             taken it; `None` if that is not known.
         dropped: messages that nobody received because the receiver had left.
+        replaced: messages that nobody received because newer ones came, where the receiver sees the newest only.
     """
 
     id: int
@@ -43,6 +44,7 @@ class ConduitFigures:
     bytes_per_s: float = 0.0
     latency_s: float | None = None
     dropped: int = 0
+    replaced: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -67,6 +69,7 @@ def merged(conduits: Sequence[ConduitSpec], answers: Iterable[Figures]) -> list[
                     messages_per_s=report.messages_per_s,
                     bytes_per_s=report.bytes_per_s,
                     latency_s=report.latency_s,
+                    replaced=known.replaced + report.replaced,
                 )
         for report in answer.receiving:
             known = found.get(report.conduit)
@@ -76,6 +79,7 @@ def merged(conduits: Sequence[ConduitSpec], answers: Iterable[Figures]) -> list[
                     method=known.method or report.chosen,
                     protected=known.protected or report.protected,
                     received=report.messages,
+                    replaced=known.replaced + report.replaced,
                 )
     return list(found.values())
 
@@ -99,10 +103,15 @@ def from_events(conduits: Sequence[ConduitSpec], events: Iterable[Mapping[str, A
             for end in event["conduits"]:
                 if end["conduit"] in found:
                     known = found[end["conduit"]]
-                    known = dataclasses.replace(known, dropped=known.dropped + end["dropped"])
+                    replaced = end.get("replaced", 0)  # records of earlier releases have none
+                    known = dataclasses.replace(
+                        known, dropped=known.dropped + end["dropped"], replaced=known.replaced + replaced
+                    )
                     if end["sent"] or event["instance"] == ends[known.id].sender:
                         known = dataclasses.replace(known, sent=max(known.sent or 0, end["sent"]))
                     if end["received"] or event["instance"] == ends[known.id].receiver:
-                        known = dataclasses.replace(known, received=max(known.received or 0, end["received"]))
+                        known = dataclasses.replace(
+                            known, received=max(known.received or 0, end["received"] - replaced)
+                        )
                     found[known.id] = dataclasses.replace(known, bytes=max(known.bytes or 0, end["bytes"]))
     return list(found.values())

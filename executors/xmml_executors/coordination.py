@@ -170,6 +170,8 @@ class Coordination:
         self._doubled: dict[int, int] = {}
         #: How many objects were put for the reader of a pool whose writer has left.
         self._put: dict[int, int] = {}
+        #: Messages replaced, and put, of latest conduits of which one end has left.
+        self._one_end: dict[int, tuple[int, int]] = {}
         self._ranks = Ranks(plan, self.records)
         self._door_problem = ""
         #: The names of those that are shown what passes, and of which the model knows nothing.
@@ -407,7 +409,11 @@ class Coordination:
         self._is_present(record)
         record.runs, record.left_at = event.runs, now
         self._count(record, [each for each in event.conduits if not self._leads_to_tap(each.conduit)])
-        orders = [*self._tell_dropped(record, event.conduits), *self._tell_untaken(record, event.conduits)]
+        orders = [
+            *self._tell_dropped(record, event.conduits),
+            *self._tell_untaken(record, event.conduits),
+            *self._tell_replaced(record, event.conduits),
+        ]
         if record.state is not Lifecycle.RUNNING:
             return orders
         record.become(Lifecycle.LEFT)
@@ -449,6 +455,27 @@ class Coordination:
                 orders.append(
                     Notice(f"it left without {untaken:,} objects that were put for it on {conduit.name}", record.name)
                 )
+        return orders
+
+    def _tell_replaced(self, record: InstanceRecord, conduits: Iterable[events.ConduitTotals]) -> list[Order]:
+        """Say how many messages were replaced by newer ones, as soon as both ends of a conduit have said it."""
+        orders: list[Order] = []
+        for each in conduits:
+            conduit = self.plan.by_conduit.get(each.conduit)
+            if conduit is None or conduit.pool is None or not conduit.pool.is_latest:
+                continue
+            replaced = each.replaced
+            at_sender = conduit.sender == record.name and not each.received
+            put = each.sent + replaced if at_sender else 0
+            other = self._one_end.pop(conduit.id, None)
+            if other is None:
+                self._one_end[conduit.id] = (replaced, put)
+                continue
+            replaced, put = replaced + other[0], put + other[1]
+            told = f"{replaced:,} of {put:,} messages were replaced by newer ones"
+            self.records[conduit.sender].replaced[conduit.id] = told
+            if replaced and self.phase is Phase.RUNNING:
+                orders.append(Notice(f"{conduit.name}: {told}", record.name))
         return orders
 
     def _count(self, record: InstanceRecord, totals: Collection[events.ConduitTotals]) -> None:

@@ -126,6 +126,7 @@ class ConduitTotals:
     Attributes:
         bytes: of the messages sent, or, at the receiver, of those received.
         dropped: messages that nobody received.
+        replaced: messages that newer ones have replaced at this end, where the receiver sees the newest only.
     """
 
     conduit: int
@@ -133,6 +134,7 @@ class ConduitTotals:
     received: int
     bytes: int
     dropped: int
+    replaced: int = 0
 
 
 @dataclass(frozen=True)
@@ -214,6 +216,7 @@ class MethodReport:
         messages: sent, or taken by the receiving program.
         messages_per_s, bytes_per_s: since somebody asked before; 0 the first time.
         latency_s: from the sending of a message until the sender knew that it was taken; `None`: not known.
+        replaced: messages that newer ones have replaced at this end, where the receiver sees the newest only.
     """
 
     conduit: int
@@ -227,6 +230,7 @@ class MethodReport:
     messages_per_s: float
     bytes_per_s: float
     latency_s: float | None
+    replaced: int = 0
 
 
 @dataclass(frozen=True)

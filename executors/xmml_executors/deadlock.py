@@ -267,6 +267,10 @@ def _step(link: WaitEdge, waiting: Mapping[str, Waiting], conduits: Mapping[int,
     if link.kind == "settled":
         return f"{link.waiter} waits until {link.partner} has dealt with its objects of {conduit.sender_port}"
     received = waiting[link.waiter].received.get(conduit.id, 0)
+    if conduit.pool is not None and conduit.pool.is_latest and received:
+        return (
+            f"{link.waiter} waits at {conduit.receiver_port} for a newer object of {link.partner}.{conduit.sender_port}"
+        )
     noun = "message" if conduit.pool is None else "object"
     number = f"{noun} {received + 1}" if received else f"the first {noun}"
     return f"{link.waiter} waits at {conduit.receiver_port} for {number} of {link.partner}.{conduit.sender_port}"

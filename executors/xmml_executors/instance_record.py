@@ -68,6 +68,7 @@ class InstanceRecord:
         rank_of: the instance that it is a further rank of, if it is.
         cpus: that its process is bound to on this machine, as Linux writes them; empty: to none.
         runs: completed passes, known when it has left.
+        replaced: how many messages newer ones have replaced, in words, by conduit, once both ends have left.
         waits_for: what it waits for now.
         away_since: when its connection to the run broke, if it may come back (monotonic seconds).
         has_vanished: the process that has joined is gone, though the one that was started may not be.
@@ -96,6 +97,7 @@ class InstanceRecord:
     bytes_sent: int = 0
     bytes_received: int = 0
     dropped: int = 0
+    replaced: dict[int, str] = field(default_factory=dict)
     methods: dict[int, str] = field(default_factory=dict)
     waits_for: tuple[Awaited, ...] = ()
     away_since: float | None = None

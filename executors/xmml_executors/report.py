@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 
 from xmml_planner import Plan
 
-from xmml.model import pool_noun
 from xmml_executors.deaths import deaths_in_words
 from xmml_executors.execution import RunResult
 from xmml_executors.instance_record import InstanceRecord
@@ -104,7 +103,8 @@ def _conduits(plan: Plan, records: Mapping[str, InstanceRecord]) -> str:
         room = str(conduit.capacity)
         if conduit.pool is not None:
             pool = conduit.pool
-            room = f"{pool_noun(pool.is_queue, pool.may_lose)}, at most {size(conduit.byte_budget)}"
+            replaced = records[conduit.sender].replaced.get(conduit.id, "")
+            room = f"{pool.noun}, {replaced if pool.is_latest else f'at most {size(conduit.byte_budget)}'}".rstrip(", ")
             filters = pool.select
         method = records[conduit.sender].methods.get(conduit.id, "-")
         cells = (html.escape(conduit.name), html.escape(method), room, html.escape(filters))

@@ -11,7 +11,7 @@ _TITLES = ("conduit", "method", "sent", "taken", "bytes", "rate", "latency")
 
 def conduit_lines(conduits: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a line of titles and one for each conduit; below it, why methods were refused, a line for each
-    reason."""
+    reason, and how many messages were replaced by newer ones."""
     if not conduits:
         return []
     cells = [_TITLES, *map(_cells, conduits)]
@@ -26,6 +26,8 @@ def conduit_lines(conduits: Sequence[Mapping[str, Any]]) -> list[str]:
             for reason in dict.fromkeys(refused.values()):
                 methods = ", ".join(method for method, why in refused.items() if why == reason)
                 lines.append(f"    {methods} refused: {reason}")
+            if replaced := conduits[place - 1]["replaced"]:
+                lines.append(f"    {replaced:,} messages were replaced by newer ones")
     return lines
 
 

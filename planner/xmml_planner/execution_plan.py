@@ -16,6 +16,7 @@ from typing import Any
 
 from xmml.garbage import no_collection
 from xmml.late_dataclass import dataclass
+from xmml.model import pool_noun
 from xmml_planner.plain_values import PlanFormatError, plain_value, read
 from xmml_planner.sites.catalogue import Link, Site
 
@@ -90,6 +91,7 @@ class PoolSpec:
         is_tap: the reader is a tap, which the model does not know.
         reader_may_die: the run goes on if the reader dies: others get what it has not dealt with.
         writer_may_die: the run goes on if the writer dies: the conduit then ends behind what it has put.
+        is_latest: the reader sees the newest object only.
     """
 
     attributes: str
@@ -100,6 +102,12 @@ class PoolSpec:
     is_tap: bool = field(default=False, metadata=_LEFT_OUT)
     reader_may_die: bool = field(default=False, metadata=_LEFT_OUT)
     writer_may_die: bool = field(default=False, metadata=_LEFT_OUT)
+    is_latest: bool = field(default=False, metadata=_LEFT_OUT)
+
+    @property
+    def noun(self) -> str:
+        """What it is, for people."""
+        return pool_noun(self.is_queue, self.may_lose, self.is_latest)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from xmml.graphs.quantity_text import value_text
-from xmml.model import pool_noun
 from xmml.units import Dimension
 from xmml_planner.execution_plan import ConduitSpec, Expectation, FilterSpec, Job, Plan, PlannedInstance
 from xmml_planner.sites.catalogue import Site
@@ -276,7 +275,9 @@ def _room(conduit: ConduitSpec) -> str:
     pool = conduit.pool
     if pool is None:
         return f"capacity {conduit.capacity}"
-    return f"{pool_noun(pool.is_queue, pool.may_lose)}, at most {value_text(conduit.byte_budget, Dimension.DATA)} wait"
+    if pool.is_latest:
+        return f"{pool.noun}, only the newest waits"
+    return f"{pool.noun}, at most {value_text(conduit.byte_budget, Dimension.DATA)} wait"
 
 
 def _select(conduit: ConduitSpec) -> str:

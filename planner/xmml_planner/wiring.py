@@ -23,6 +23,9 @@ END_OF_RUN = "last"
 #: The capacity of a pool, by which its readers know how often to acknowledge; its limit is that of its bytes.
 POOL_CAPACITY = 64
 
+#: The capacity of a conduit that shows the newest object only, and its bytes: one object always fits.
+LATEST_CAPACITY, LATEST_BYTES = 1, 0
+
 #: The ports of a filter that runs by itself.
 FILTER_PORTS = (PortSpec("in", "in", None), PortSpec("out", "out", None))
 
@@ -126,6 +129,7 @@ def _pool_conduits(model: Model, first: int) -> Iterator[ConduitSpec]:
                 may_lose=pool.may_lose,
                 reader_may_die=reader.may_die,
                 writer_may_die=writer.may_die,
+                is_latest=pool.is_latest,
             )
             for at in range(len(copies))
         ]
@@ -138,8 +142,8 @@ def _pool_conduits(model: Model, first: int) -> Iterator[ConduitSpec]:
                     sender_port=pool.sender.port,
                     receiver=receiver,
                     receiver_port=pool.receiver.port,
-                    capacity=POOL_CAPACITY,
-                    byte_budget=pool.limit_bytes,
+                    capacity=LATEST_CAPACITY if pool.is_latest else POOL_CAPACITY,
+                    byte_budget=LATEST_BYTES if pool.is_latest else pool.limit_bytes,
                     methods=pool.methods,
                     protect=pool.protect,
                     pool=spec,

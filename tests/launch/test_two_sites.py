@@ -107,6 +107,8 @@ POOL = """<?xml version="1.0" encoding="UTF-8"?>
     <instance id="w" submodel="Writer"/>
     <instance id="far" submodel="Reader"/>
     <instance id="near" submodel="Reader"/>
+    <instance id="last" submodel="Reader"/>
+    <coupling from="w.fields" to="last.fields" run:kind="latest" run:select="param = 't'"/>
     <coupling from="w.fields" to="far.fields" run:kind="pool" run:select="step % 5 = 1 and param = 'u'"/>
     <coupling from="w.fields" to="near.fields" run:kind="pool" run:select="step &lt; 2"/>
   </topology>
@@ -136,17 +138,21 @@ with xmml.Instance() as me:
 """
 
 
-def test_objects_of_a_pool_go_through_relays_to_those_who_choose_them(sites: Sites) -> None:
+def test_objects_of_a_pool_go_through_relays_to_those_who_choose_them_or_see_the_newest(sites: Sites) -> None:
     folder = sites.folder / "pool"
     folder.mkdir()
     for name, text in (("model.xmml", POOL), ("writer.py", POOL_WRITER), ("reader.py", POOL_READER)):
         (folder / name).write_text(text)
     sites.method = "relay"
-    places = {"w": "alpha", "far": "beta", "near": "alpha"}
+    places = {"w": "alpha", "far": "beta", "near": "alpha", "last": "beta"}
     sites.do("xmml-run", *sites.options(folder / "model.xmml", places)).check(0)
     far = (sites.run_folder / "instances/far/stdout").read_text().splitlines()
     near = (sites.run_folder / "instances/near/stdout").read_text().splitlines()
     assert far == [f"relay {step} u" for step in (1, 6, 11, 16)]
+    last = (sites.run_folder / "instances/last/stdout").read_text().splitlines()
+    steps = [int(line.removeprefix("relay ").removesuffix(" t")) for line in last]
+    assert steps == sorted(set(steps))
+    assert steps[-1] == 19
     assert [line.split()[1:] for line in near] == [[step, param] for step in "01" for param in "tu"]
 
 

@@ -145,6 +145,17 @@ def test_the_tutorial_runs_as_printed(run_model: RunModel, tutorial: Path, tutor
     assert f"$ xmml-run model.xmml\nroom    | {line}\nheating: 2 instances ran " in tutorial_page
 
 
+def test_the_page_about_latest_runs_as_printed(run_model: RunModel, tmp_path: Path) -> None:
+    folder = tmp_path / "printed" / "steered"
+    printed.write("latest.md", folder)
+    run = run_model(folder)
+    times = [float(re.fullmatch(r"at (\d+) s: [\d.]+", line)[1]) for line in run.lines("view")]  # type: ignore[index]
+    assert times == sorted(set(times))
+    assert times[-1] == 199
+    (told,) = re.findall(r"flow\.field -> view\.field: (\d+) of 200 messages were replaced by newer ones", run.stderr)
+    assert int(told) == 200 - len(times) > 100
+
+
 def test_the_tutorial_prints_what_the_analysis_says(tutorial: Path, tutorial_page: str) -> None:
     words = [str(BIN / "xmml"), "analyse", "model.xmml"]
     said = subprocess.run(words, cwd=tutorial, capture_output=True, text=True, check=True).stdout

@@ -13,14 +13,21 @@ from xmml.run_options import settings_of
 from xmml.selectors import SelectorError, attributes_of, schema
 from xmml.tree import RUN, Element
 
-#: Settings of couplings that have a meaning for pools only, or for messages only.
+#: Settings of couplings that have a meaning for pools only, for messages only, or for pools that show every object.
 _OF_POOLS = ("select", "share", "loss", "limit")
 _OF_MESSAGES = ("capacity", "compress", "class")
+_OF_EVERY_OBJECT = ("share", "loss", "limit")
 
 
 def is_pool(coupling: Element) -> bool:
-    """Whether a coupling carries the objects that its receiver chooses (`run:kind="pool"`)."""
-    return not coupling.is_plain and settings_of(coupling).get("kind") == "pool"
+    """Whether a coupling carries the objects that its receiver chooses (`run:kind="pool"`), or the newest of them only
+    (`run:kind="latest"`)."""
+    return not coupling.is_plain and settings_of(coupling).get("kind") in ("pool", "latest")
+
+
+def is_latest(coupling: Element) -> bool:
+    """Whether the receiver of a coupling sees the newest object only (`run:kind="latest"`)."""
+    return not coupling.is_plain and settings_of(coupling).get("kind") == "latest"
 
 
 def attributes_can_be_read(index: Index) -> Iterator[Problem]:
@@ -49,11 +56,10 @@ def possible_pools(index: Index) -> Iterator[Problem]:
     """A pool leads from submodels to submodels, or terminals that are for that, by whole arrays, and shares its in port
     with pools only."""
     for coupling, sender, receiver in index.coupled:
-        settings = {} if coupling.is_plain else settings_of(coupling)
-        pool = settings.get("kind") == "pool"
-        for name in _OF_MESSAGES if pool else _OF_POOLS:
+        pool, latest = is_pool(coupling), is_latest(coupling)
+        for name in (*(_OF_MESSAGES if pool else _OF_POOLS), *(_OF_EVERY_OBJECT if latest else ())):
             if coupling.get(name, RUN) is not None:
-                yield coupling.problem("E33", *_misplaced(name), name, RUN)
+                yield coupling.problem("E33", *_misplaced(name, latest), name, RUN)
         if not pool:
             for end, attribute in ((sender, "from"), (receiver, "to")):
                 if end is not None and _is_of_objects(end):
@@ -61,16 +67,21 @@ def possible_pools(index: Index) -> Iterator[Problem]:
                     yield coupling.problem("E33", message, 'add run:kind="pool"', attribute)
             continue
         for end, attribute in ((sender, "from"), (receiver, "to")):
-            if end is not None and (refusal := _refusal(end)) is not None:
-                yield coupling.problem("E33", f"this pool {refusal[0]}", refusal[1], attribute)
+            if end is not None and (refusal := _refusal(end, latest)) is not None:
+                kind = "latest coupling" if latest else "pool"
+                yield coupling.problem("E33", f"this {kind} {refusal[0]}", refusal[1], attribute)
         for apply in coupling.named("apply")[:1]:
             help = "remove it: readers choose objects by run:select, and change them themselves"
-            yield apply.problem("E33", "filters change messages, and this coupling is a pool", help, "filter")
+            kind = "latest" if latest else "a pool"
+            yield apply.problem("E33", f"filters change messages, and this coupling is {kind}", help, "filter")
     yield from _shared_in_ports(index)
     yield from _sent_without_attributes(index)
 
 
-def _misplaced(name: str) -> tuple[str, str]:
+def _misplaced(name: str, latest: bool) -> tuple[str, str]:
+    if latest:
+        message = f"run:{name} has no meaning for a coupling that is latest: one message waits, the newest"
+        return message, "remove it"
     if name in _OF_POOLS:
         message = f"run:{name} has a meaning for pools only, and this coupling carries messages"
         return message, 'add run:kind="pool", or remove it'
@@ -84,11 +95,15 @@ def _is_of_objects(end: End) -> bool:
     return end[0].kind == "terminal" and definition is not None and definition.get("class") in TERMINALS_OF_OBJECTS
 
 
-def _refusal(end: End) -> tuple[str, str] | None:
+def _refusal(end: End, latest: bool) -> tuple[str, str] | None:
     """Return why a port cannot be the end of a pool, and what to do."""
     entry, port = end
     name = f"{entry.id}.{port.get('id')}"
     begins = "begins" if port.name == "out" else "ends"
+    if latest and _is_of_objects(end):
+        return f"{begins} at {name}, which is of an archive", 'an archive is for every object: run:kind="pool"'
+    if entry.kind in ("mapper", "terminal") and latest:
+        return f"{begins} at {name}, which is of a {entry.kind}", "let it lead from a submodel to a submodel"
     if entry.kind in ("mapper", "terminal") and not _is_of_objects(end):
         help = 'objects are put and taken by submodels, and by terminals of class="archive"'
         return f"{begins} at {name}, which is of a {entry.kind}", help

@@ -25,7 +25,7 @@ def coupling_graph(model: Model) -> networkx.MultiDiGraph:
 
     * nodes: `label`, `starts` (it waits for no f_init message), `ends` (nothing waits for what it sends at its end);
     * edges: `label`, `sender.operator`, `receiver.operator`, `template` (looking through mappers),
-      `single_domain`, `carries_state` (from a run to the next one); of a pool `kind` ("pool") instead.
+      `single_domain`, `carries_state` (from a run to the next one); of a pool `kind` ("pool", "latest") instead.
     """
     import networkx
 
@@ -46,7 +46,8 @@ def coupling_graph(model: Model) -> networkx.MultiDiGraph:
         graph.add_edge(*between, key=number, **_coupling_attributes(model, coupling, found))
     for number, pool in enumerate(model.pools, len(model.couplings)):
         between = (pool.sender.instance, pool.receiver.instance)
-        graph.add_edge(*between, key=number, label=pool.name or str(pool), kind="pool", **flat(pool))
+        kind = "latest" if pool.is_latest else "pool"
+        graph.add_edge(*between, key=number, label=pool.name or str(pool), kind=kind, **flat(pool))
     return graph
 
 

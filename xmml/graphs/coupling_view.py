@@ -58,7 +58,7 @@ def coupling_view(model: Model, direction: Direction = "LR", fold: bool = True) 
                 {line.template for line in lines},
                 {operator for line in lines if not line.is_pool for operator in line.operators},
                 any(line.carries_state for line in lines),
-                any(line.is_pool for line in lines),
+                [line.is_latest for line in lines if line.is_pool],
                 shown.note,
             ),
             "labelloc": "b",
@@ -176,7 +176,7 @@ def _edge(line: Line, drawn: int, distance: int) -> dict[str, str]:
     if line.carries_state:
         attributes["style"] = "dashed"
     if line.is_pool:
-        attributes.update(style="dashed", color=POOL)
+        attributes.update(style="dotted" if line.is_latest else "dashed", color=POOL)
     if distance > 1:
         attributes["minlen"] = str(distance)
     label = _edge_label(line, drawn)
@@ -218,7 +218,7 @@ def _edge_tooltip(line: Line) -> str:
 
 def _of_pool(coupling: PoolCoupling) -> Iterator[str]:
     """Yield what is written at the line of a pool: that it is more than a dashed line says, and who gets what."""
-    if coupling.is_queue or coupling.may_lose:
+    if coupling.is_queue or coupling.may_lose or coupling.is_latest:
         yield coupling.noun
     yield coupling.select
 

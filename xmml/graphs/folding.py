@@ -62,6 +62,11 @@ class Line:
     carries_state: bool = False
     is_pool: bool = False
 
+    @property
+    def is_latest(self) -> bool:
+        """Whether the receivers see the newest objects only."""
+        return self.is_pool and all(isinstance(each, PoolCoupling) and each.is_latest for each in self.couplings)
+
 
 @dataclass(frozen=True)
 class Topology:
@@ -152,16 +157,17 @@ def _lines(model: Model, boxes: Iterable[Box]) -> tuple[Line, ...]:
         carries_state = model.carries_state(coupling)
         template = next(iter(possible)) if len(possible) == 1 and not carries_state else None
         found.setdefault((*between, operators(model, coupling), template, carries_state), []).append(coupling)
-    pools: dict[tuple[str, str], list[PoolCoupling]] = {}
+    pools: dict[tuple[str, str, bool], list[PoolCoupling]] = {}
     for pool in model.pools:
-        pools.setdefault((box_of[pool.sender.instance], box_of[pool.receiver.instance]), []).append(pool)
+        between = (box_of[pool.sender.instance], box_of[pool.receiver.instance])
+        pools.setdefault((*between, pool.is_latest), []).append(pool)
     of_messages = (
         Line(tail, head, at_ends, template, tuple(couplings), carries_state)
         for (tail, head, at_ends, template, carries_state), couplings in found.items()
     )
     return (
         *of_messages,
-        *(Line(*between, (None, None), None, tuple(each), is_pool=True) for between, each in pools.items()),
+        *(Line(tail, head, (None, None), None, tuple(each), is_pool=True) for (tail, head, _), each in pools.items()),
     )
 
 

@@ -24,7 +24,7 @@ def legend(
     templates: Collection[str | None],
     operators: Collection[str | None],
     has_state: bool = False,
-    has_pools: bool = False,
+    pools: Collection[bool] = (),
     note: str = "",
 ) -> Html:
     """Return the caption: the title, the symbols and colours that occur, and a note.
@@ -32,7 +32,7 @@ def legend(
     Args:
         templates, operators: those of the couplings that are drawn.
         has_state: some of them carry the state of an instance to its next run.
-        has_pools: some are pools.
+        pools: of those that are pools, whether their receivers see the newest objects only.
     """
     symbols = [f"{glyph} {word}" for operator, glyph, word in _SYMBOLS if operator in operators]
     if symbols and None in operators:
@@ -40,8 +40,10 @@ def legend(
     colours = [_coloured(TEMPLATES[template], f"━ {template}") for template in _TEMPLATES if template in templates]
     if has_state:
         colours.append(_coloured(TEMPLATES[None], "┅ state"))
-    if has_pools:
+    if False in pools:
         colours.append(_coloured(POOL, "┅ pool"))
+    if True in pools:
+        colours.append(_coloured(POOL, "┈ latest"))
     rows = [f'<FONT POINT-SIZE="13" COLOR="{INK}"><B>{escaped(model.name or model.id)}</B></FONT>']
     gap = "&#160;&#160;&#160;&#160;"
     if symbols or colours:

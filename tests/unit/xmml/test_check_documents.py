@@ -70,6 +70,8 @@ TOLD: dict[str, list[tuple[int, int, str]]] = {
     "E32/wrong": [(22, 106, "did you mean step?")],
     "E33/wrong-archive": [(28, 35, 'add run:kind="pool"')],
     "E33/wrong-capacity": [(22, 75, "run:limit says how many bytes may wait for the reader")],
+    "E33/wrong-latest": [(22, 77, "remove it")],
+    "E33/wrong-latest-archive": [(28, 35, 'an archive is for every object: run:kind="pool"')],
     "E33/wrong-mixed": [(24, 38, "give the objects an in port of their own")],
     "E33/wrong-mixed-later": [(24, 37, "give the objects an in port of their own")],
     "E33/wrong-sent": [(24, 15, "give objects and messages an out port each, or make the attribute optional")],
@@ -118,6 +120,10 @@ TOLD: dict[str, list[tuple[int, int, str]]] = {
     "W16/wrong": [(5, 30, 'a total of "63 s" would be exactly that many')],
     "W17/wrong": [(4, 25, 'add <param id="n" value="..."/> to the submodel "Flow", or size="..."')],
     "W18/wrong": [(22, 75, "compare it with the attributes of the datatype: step:int[0..]! param:uint!")],
+    "W19/wrong": [
+        (22, 33, "if that can stop the run, let view receive with a time limit"),
+        (23, 34, "if that can stop the run, let flow receive with a time limit"),
+    ],
 }
 
 

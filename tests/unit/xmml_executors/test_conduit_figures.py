@@ -39,6 +39,23 @@ def test_the_sender_says_the_method_and_the_receiver_what_was_taken() -> None:
     assert (figures.refused, figures.slower, figures.latency_s) == ({"inproc": "no"}, ("tcp",), 1e-5)
 
 
+def test_both_ends_count_what_newer_messages_have_replaced() -> None:
+    sent = dataclasses.replace(NOTHING_PASSED, messages=5, replaced=3)
+    received = dataclasses.replace(NOTHING_PASSED, messages=4, replaced=1)
+    (figures,) = merged(CONDUITS, [said(sending=[sent], receiving=[received])])
+    assert (figures.sent, figures.received, figures.replaced) == (5, 4, 4)
+    end = {"conduit": 1, "sent": 0, "received": 0, "bytes": 0, "dropped": 0}
+    (figures,) = from_events(
+        CONDUITS,
+        [
+            {"what": "left", "instance": "a", "conduits": [{**end, "sent": 5, "replaced": 3}]},
+            {"what": "left", "instance": "b", "conduits": [{**end, "received": 5, "replaced": 1}]},
+        ],
+    )
+    assert (figures.sent, figures.received, figures.replaced) == (5, 4, 4)
+    assert "4 messages were replaced by newer ones" in conduit_lines([figures.as_json()])[2]
+
+
 def test_a_conduit_of_which_nobody_has_told_is_listed_too() -> None:
     (figures,) = merged(CONDUITS, [])
     assert (figures.name, figures.method, figures.sent) == ("a.o -> b.i", None, 0)

@@ -51,7 +51,7 @@ from xmml_executors.disconnected_instances import TOLD_AFTER_S
 from xmml_executors.instance_record import Lifecycle
 from xmml_executors.outcome import ExitStatus
 from xmml_planner import FIRST_OPENED, ConduitSpec, Plan
-from xmml_planner.execution_plan import Route
+from xmml_planner.execution_plan import PoolSpec, Route
 from xmml_planner.sites import Site
 
 MakePlan = Callable[..., Plan]
@@ -593,6 +593,20 @@ def test_people_are_told_of_messages_that_nobody_received(make_plan: MakePlan) -
     assert isinstance(notice, Notice)
     assert notice.instance == "a"
     assert notice.text.startswith("1,995 of its messages on a.")
+
+
+def test_people_are_told_how_many_messages_newer_ones_have_replaced_when_both_ends_have_left(
+    make_plan: MakePlan,
+) -> None:
+    plan = make_plan("a", "b", couplings=[("a", "b")])
+    latest = dataclasses.replace(plan.conduits[0], pool=PoolSpec("", is_latest=True))
+    run = started(dataclasses.replace(plan, conduits=(latest,)))
+    assert not hear(run, left("a", 1, [ConduitTotals(0, 1500, 0, 0, 0, 500)]), 1.0)
+    (notice,) = hear(run, left("b", 1, [ConduitTotals(0, 0, 1500, 0, 0, 1)]), 1.0)
+    assert isinstance(notice, Notice)
+    told = "501 of 2,000 messages were replaced by newer ones"
+    assert notice.text == f"{latest.name}: {told}"
+    assert run.records["a"].replaced == {0: told}
 
 
 def by_hand(plan: Plan) -> Coordination:

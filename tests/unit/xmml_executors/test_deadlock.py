@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xmml_executors.deadlock import Grow, WaitEdge, Waiting, WaitKind, concerned, find_cycle, judge, witness
 from xmml_planner import FIRST_OPENED, ConduitSpec
+from xmml_planner.execution_plan import PoolSpec
 
 
 def conduits(*pairs: tuple[str, str]) -> dict[int, ConduitSpec]:
@@ -174,3 +175,11 @@ def test_what_was_sent_by_a_handle_and_has_not_come_yet_releases_its_receiver() 
 
 def test_two_that_wait_for_holders_of_their_handles_wait_for_each_other() -> None:
     assert find_cycle(reports(at_open_port("a"), at_open_port("b")), {}, staying=["a", "b"]) is not None
+
+
+def test_one_that_waits_for_the_newest_waits_for_a_newer_one_whatever_the_number() -> None:
+    latest = dataclasses.replace(conduits(("a", "a"))[0], pool=PoolSpec("", is_latest=True))
+    told = waiting("a", 0, sent={0: 3}, received={0: 3})
+    cycle = find_cycle(reports(told), {0: latest})
+    assert cycle is not None
+    assert witness(cycle, reports(told), {0: latest}) == "a waits at i for a newer object of a.o"

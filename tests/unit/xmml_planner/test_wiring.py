@@ -47,6 +47,13 @@ def test_the_capacity_of_the_model_wins(model: MakeModel) -> None:
     assert conduit.capacity == 3
 
 
+def test_a_latest_coupling_holds_the_newest_message_alone(model: MakeModel) -> None:
+    (conduit,) = planned(model(f'{AB}<coupling from="a.o" to="b.i" run:kind="latest"/>')).conduits
+    assert (conduit.capacity, conduit.byte_budget) == (1, 0)
+    assert conduit.pool is not None
+    assert (conduit.pool.is_latest, conduit.pool.noun) == (True, "latest")
+
+
 def test_a_conduit_holds_what_a_filter_before_it_emits_at_once(model: MakeModel) -> None:
     coupling = '<coupling from="a.o" to="b.i"><apply filter="burst"/><apply filter="pack"/></coupling>'
     found = {"repeat": FilterCost(1.0, 100), "compress": FilterCost(0.5, 1)}

@@ -124,6 +124,7 @@ def test_the_table_says_what_is_known_and_why_others_were_refused() -> None:
         "bytes": 3 << 20,
         "bytes_per_s": 2048.0,
         "latency_s": 12e-6,
+        "replaced": 0,
     }
     titles, line, why = conduit_lines([row])
     assert titles.split() == ["conduit", "method", "sent", "taken", "bytes", "rate", "latency"]

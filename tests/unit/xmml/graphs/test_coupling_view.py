@@ -100,6 +100,19 @@ def test_instances_called_start_and_end_do_not_become_the_marks() -> None:
     assert {'"start"', '"end"', '":start"', '":end"'} <= {line.strip().partition("[")[0] for line in text.splitlines()}
 
 
+@pytest.mark.parametrize(
+    ("name", "style", "word", "label"),
+    [("capacity", "dashed", "┅ pool", False), ("latest", "dotted", "┈ latest", True)],
+)
+def test_pools_are_dashed_and_latest_couplings_dotted(name: str, style: str, word: str, label: bool) -> None:
+    model = check(DOCUMENTS / "checks" / "E33" / f"right-{name}.xmml").model_or_raise()
+    text = dot_text(coupling_view(model))
+    edge = next(line for line in text.splitlines() if "arrowtail" in line)
+    assert f'style="{style}"' in edge
+    assert word in line_with(text, "graph[")
+    assert ("<I>latest</I>" in edge) == label
+
+
 def test_the_legend_tells_only_what_occurs() -> None:
     text = text_of("a 2\nb 2\na.Oi -> b.S")
     legend = line_with(text, "graph[")
