@@ -148,6 +148,27 @@ fn a_put_waits_for_any_reader_of_a_queue_that_holds_its_limit() {
 }
 
 #[test]
+fn a_put_that_waits_is_reported_again_when_a_reader_leaves_that_was_given_nothing() {
+    let run = Run::of(farm("tcp", &["a"], 2));
+    let (a, workers) = (run.join("a"), workers(&run, 2));
+    let is_of_a = |event: &Event, conduits: usize| match event {
+        Event::Waiting { instance, waits, .. } => instance == "a" && waits.len() == conduits,
+        _ => false,
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let data = Data::Bytes(vec![0; 600_000].into());
+            (0..2).for_each(|_| _ = a.put("out", data.clone(), &[]).unwrap());
+        });
+        run.event("a waits for both", |event| is_of_a(event, 2));
+        assert!(workers[1].reuse().unwrap());
+        workers[1].leave().unwrap();
+        run.event("a waits for one", |event| is_of_a(event, 1));
+        run.coordinator.grow(1, 64);
+    });
+}
+
+#[test]
 fn without_readers_objects_are_counted_and_nobody_waits() {
     let run = Run::of(farm("tcp", &["a"], 2));
     let (a, workers) = (run.join("a"), workers(&run, 2));

@@ -438,6 +438,8 @@ struct Passed {
     taken: u64,
     given: u64,
     unsettled: u64,
+    /// Readers that have left.
+    gone: usize,
 }
 
 impl Passed {
@@ -447,6 +449,7 @@ impl Passed {
             taken: what.receiving_ends(state).map(|end| state.conduits.receiving[end].taken).sum(),
             given: served().map(|end| end.sent).sum(),
             unsettled: served().map(|end| end.untaken()).sum(),
+            gone: served().filter(|end| end.is_gone()).count(),
         }
     }
 }
@@ -473,7 +476,8 @@ impl Report<'_> {
         }
         let passed = Passed::of(state, what);
         if let Some(epoch) = self.epoch.filter(|_| passed != self.passed) {
-            // Filters have swallowed what came, or backlogs have given objects out: what was reported was another wait.
+            // Filters have swallowed what came, backlogs have given objects out, or a reader has left that was waited for: what was
+            // reported was another wait.
             self.withdraw(state, epoch);
             self.epoch = None;
         }
