@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from xmml_executors.launch.site.program import command_at, install_program
-from xmml_executors.launch.site.staging import STORE, Wanted, hash_files_in_thread, stage
+from xmml_executors.launch.site.staging import MODEL, Wanted, hash_files_in_thread
+from xmml_sites.program import LEASE_S, command_at, install_program
 from xmml_sites.ssh import Transport
+from xmml_sites.transfer.staging import STORE, stage
 
 _RUN = "runs/benchmark"
 
@@ -21,12 +22,13 @@ async def stage_file(transport: Transport, work: str, file: Path) -> None:
     run = f"{work}/{_RUN}"
     await transport.mkdir(run)
     await install_program(transport, run, f"{work}/{STORE}", "python3")
-    await stage(transport, work, command_at(run), await hash_files_in_thread(file.parent, [Wanted(file.name)]))
+    files = await hash_files_in_thread(file.parent, [Wanted(file.name)])
+    await stage(transport, work, command_at(run), MODEL, files, lease_s=LEASE_S)
 
 
 def arrived(work: Path, name: str) -> Path:
     """Return where a file of this name is then."""
-    return work / _RUN / "model" / name
+    return work / _RUN / MODEL / name
 
 
 def forget(work: Path, size_b: int) -> None:

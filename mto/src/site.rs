@@ -26,10 +26,10 @@ use xmml_transfer::multichannel_connection::{carry, MultichannelConnection};
 use xmml_transfer::{Failure, Peer};
 use xmml_wire::error::explained;
 
-/// What runs at a site for a run.
+/// What runs at a site for a run, or for a job of a workflow.
 #[derive(Args)]
 pub struct Site {
-    /// The folder of the run
+    /// The folder of the run, or of the job
     #[arg(long, value_name = "FOLDER")]
     run: PathBuf,
     #[command(subcommand)]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from xmml_executors.launch.site.journal import Journal
 from xmml_executors.launch.site.login import SiteLogin
-from xmml_executors.launch.site.program import NAME as PROGRAM
 from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.open_folder import OpenFolder
 from xmml_native import mto
 from xmml_planner.sites import Site
+from xmml_sites.program import NAME as PROGRAM
 from xmml_sites.ssh.local import LocalTransport
 
 

@@ -11,6 +11,7 @@ from xmml_planner import Plan
 from xmml_planner.sites import Site
 from xmml_planner.summary import counted
 from xmml_sites.batch import JobScript, of_site
+from xmml_sites.program import NAME as PROGRAM
 
 from xmml_executors.coallocation.actions import Action, Reserve, Submit, SubmitTogether
 from xmml_executors.executor import in_image
@@ -29,7 +30,6 @@ from xmml_executors.launch.jobs.site_plan import (
 from xmml_executors.launch.preparation.builds import builds_at
 from xmml_executors.launch.relays import local_relay, remote_relay
 from xmml_executors.launch.site.paths import SitePaths, below_home, site_folder
-from xmml_executors.launch.site.program import NAME as PROGRAM
 from xmml_executors.launch.site.run_site import placeholder
 from xmml_executors.launch.site.staging import built_files, matching_files, patterns_for
 from xmml_executors.outcome import SiteError

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from xmml_planner import Plan
 from xmml_planner.hosting import members
-from xmml_sites.ssh import CommandExited, ConnectionLost, NoAnswer, SiteUnreachable
+from xmml_sites.ssh import ConnectionLost, NoAnswer, SiteUnreachable
 from xmml_sites.transfer.ends import remove_parts
-from xmml_sites.transfer.site_files import site_files
+from xmml_sites.transfer.site_files import LONGEST_S, SILENT_S, fetched_patiently, site_files
 
 from xmml.late_dataclass import dataclass
 from xmml_executors.executor import LastReport, ResultsLeft, SiteNotice, SiteProgress
@@ -29,14 +29,8 @@ CLEAN_WITHIN_S = 30.0
 CLOSED_WITHIN_S = 1.0
 #: Working folders without declared results are fetched whole, unless they are larger [bytes].
 MOST_BYTES = 256 * 1024 * 1024
-#: Fetching may take as long as it takes; it ends when nothing has arrived for so long [s].
-SILENT_S = 60.0
 #: How often it is noted how much has come [s]; `xmml cancel` waits as long as something is noted.
 NOTED_EVERY_S = 5.0
-#: How long it may take in any case [s].
-LONGEST_S = 7 * 86_400.0
-#: How often it is tried: again when the connection was lost after something had come over it.
-ATTEMPTS = 5
 
 
 @dataclass(frozen=True)
@@ -214,35 +208,19 @@ async def fetch_results(
         TimeoutError: nothing has come for `SILENT_S`.
         OSError: something cannot be written here.
     """
-    loop = asyncio.get_running_loop()
     wanted = _wanted_of(site, plan, jobs)
-    has_come = False
-    async with asyncio.timeout(SILENT_S) as limit:
-
-        def on_piece() -> None:
-            nonlocal has_come
-            has_come = True
-            arrived.moved()
-            if not limit.expired():
-                limit.reschedule(loop.time() + SILENT_S)
-
-        noting = asyncio.create_task(arrived.note())
-        try:
-            for _ in range(ATTEMPTS - 1):
-                try:
-                    return await _fetch_once(site, wanted, folder, arrived, on_piece)
-                except (ConnectionLost, CommandExited):
-                    if not has_come:
-                        raise
-                    has_come = False  # what has come is kept for the next attempt
-            return await _fetch_once(site, wanted, folder, arrived, on_piece)
-        except BaseException:
-            remove_parts(folder.files.lasting_path, relay_log(site.name))
-            for each in wanted:
-                remove_parts(folder.files.lasting_path / each)
-            raise
-        finally:
-            noting.cancel()
+    noting = asyncio.create_task(arrived.note())
+    try:
+        return await fetched_patiently(
+            lambda on_piece: _fetch_once(site, wanted, folder, arrived, on_piece), arrived.moved
+        )
+    except BaseException:
+        remove_parts(folder.files.lasting_path, relay_log(site.name))
+        for each in wanted:
+            remove_parts(folder.files.lasting_path / each)
+        raise
+    finally:
+        noting.cancel()
 
 
 def _wanted_of(site: RunSite, plan: Plan, jobs: Mapping[str, SiteJob]) -> dict[str, list[str]]:

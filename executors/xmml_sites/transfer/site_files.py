@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,6 +24,13 @@ from xmml_sites.transfer.progress import NoProgress, Report
 WIDE_B = 8 * 2**20
 #: So many more.
 MORE_CHANNELS = 3
+
+#: Fetching files may take as long as it takes; it ends when nothing has arrived for so long [s].
+SILENT_S = 60.0
+#: How long it may take in any case [s].
+LONGEST_S = 7 * 86_400.0
+#: How often it is tried: again when the connection was lost after something had come over it.
+ATTEMPTS = 5
 
 #: Begin what `xmml cp` says to do when a disk is full, or may not be written (`NO_ROOM` in native/transfer). A run says
 #: something else.
@@ -171,6 +178,49 @@ async def site_files(
         lost = cause if isinstance(cause, TransportError) else ConnectionLost(transport.site, str(lost))
     if lost is not None:
         raise lost
+
+
+async def fetched_patiently(
+    fetch: Callable[[Callable[[], None]], Awaitable[A]],
+    on_life: Callable[[], None] | None = None,
+    *,
+    begins_within_s: float | None = SILENT_S,
+) -> A:
+    """Fetch files as long as something arrives: again when the connection was lost after that.
+
+    Args:
+        fetch: fetches them, and calls its argument whenever something comes or is compared; what has come of it before
+            is kept.
+        on_life: is called then, too.
+        begins_within_s: how long it may take until something comes, or comes again; `None`: as long as it takes.
+
+    Raises:
+        TimeoutError: nothing has come for so long, or for `SILENT_S` since.
+    """
+    loop = asyncio.get_running_loop()
+    has_come = False
+    async with asyncio.timeout(begins_within_s) as limit:
+
+        def wait_for(within_s: float | None) -> None:
+            if not limit.expired():
+                limit.reschedule(None if within_s is None else loop.time() + within_s)
+
+        def on_piece() -> None:
+            nonlocal has_come
+            has_come = True
+            if on_life is not None:
+                on_life()
+            wait_for(SILENT_S)
+
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return await fetch(on_piece)
+            except (ConnectionLost, CommandExited):
+                if not has_come:
+                    raise
+                has_come = False
+                wait_for(begins_within_s)
+        return await fetch(on_piece)
 
 
 def without_advice(text: str) -> str:

@@ -1,4 +1,4 @@
-//! The files of a run at a site: those of the model are laid out, and those that it has made are listed.
+//! The files of a run or a job at a site: those that it reads are laid out, and those that it has made are listed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
@@ -39,12 +39,14 @@ pub fn with_path<T>(path: &Path, done: io::Result<T>) -> Result<T, FileError> {
     done.map_err(|error| (path.to_owned(), error))
 }
 
-/// The files of a model, to be laid out in the folder of a run.
+/// Files to be laid out in the folder of a run or a job.
 #[derive(Deserialize)]
 pub struct Staging {
     /// The folder that keeps staged files under their hashes.
     store: Text,
-    /// Path in the model's folder, hash, permissions, and when it was last written [ns since 1970, or before].
+    /// The folder into which they are laid out, relative to that of the run.
+    folder: Text,
+    /// Path in that folder, hash, permissions, and when it was last written [ns since 1970, or before].
     files: Vec<(Text, String, u32, i64)>,
     /// Paths of files that no program writes to: they are not copied from the store.
     #[serde(default)]
@@ -68,8 +70,8 @@ impl Missing {
 /// The files of the store whose hashes were found to be right, by these.
 type Verified = HashMap<String, Version>;
 
-/// Makes `model/` of the store if that holds everything; says which hashes are missing. Files that nobody has wanted for a
-/// while leave the store.
+/// Lays files out from the store if that holds all of them; says which hashes are missing. Files that nobody has wanted
+/// for a while leave the store.
 ///
 /// Files of the store are hashed once, and again only if they have changed since, by whatever run.
 ///
@@ -90,7 +92,7 @@ pub fn stage(run: &Path, order: &Staging) -> Result<Missing, FileError> {
     note_verified(store, &verified);
     if answer.missing.is_empty() {
         for (path, sha256, mode, written) in &order.files {
-            let file = run.join("model").join(&path.0);
+            let file = run.join(&order.folder.0).join(&path.0);
             if let Some(parent) = file.parent() {
                 with_path(parent, fs::create_dir_all(parent))?;
             }
@@ -256,6 +258,9 @@ pub struct Wanted {
     folders: BTreeMap<Text, Vec<Text>>,
     /// What a working folder without patterns may hold.
     most_bytes: u64,
+    /// Symbolic links in folders are followed, and files come as copies of what they lead to.
+    #[serde(default)]
+    follow_links: bool,
 }
 
 /// What is there.
@@ -295,7 +300,7 @@ pub fn list_results(run: &Path, wanted: &Wanted, progress: &Progress) -> Results
         found.extend(["stdout", "stderr"].iter().map(|name| top.join(name)).filter(|file| file.is_file()));
         let work = top.join("work");
         if patterns.is_empty() {
-            let below = Below::of(&work, progress);
+            let below = Below::of(&work, wanted.follow_links, progress);
             if size_of(&below.files, progress) <= wanted.most_bytes {
                 found.extend(below.files);
                 links.extend(below.links);
@@ -309,7 +314,7 @@ pub fn list_results(run: &Path, wanted: &Wanted, progress: &Progress) -> Results
                 not_there.push((folder.clone(), pattern.clone()));
             }
             for path in named {
-                let below = Below::of(&path, progress);
+                let below = Below::of(&path, wanted.follow_links, progress);
                 let in_folder = |path: &PathBuf| Some(plain(path)).filter(|path| path.starts_with(&top));
                 found.extend(below.files.iter().filter_map(in_folder));
                 links.extend(below.links.iter().filter_map(in_folder));
@@ -373,14 +378,18 @@ pub fn hash_programs(run: &Path, programs: &Programs) -> Result<BTreeMap<String,
 #[derive(Default)]
 struct Below {
     files: Vec<PathBuf>,
-    /// Symbolic links, which are not followed.
+    /// Symbolic links that are not followed, or lead to nothing.
     links: Vec<PathBuf>,
 }
 
 impl Below {
     /// Lists a folder. A file, or a link to one, is listed itself; so is a link that leads to nothing, as a link.
-    fn of(path: &Path, progress: &Progress) -> Below {
+    fn of(path: &Path, follow_links: bool, progress: &Progress) -> Below {
         let mut below = Below::default();
+        if follow_links {
+            below.follow(path, &mut Above::default(), progress);
+            return below;
+        }
         if path.is_file() {
             below.files.push(path.to_owned());
         } else if path.is_symlink() && !path.exists() {
@@ -402,6 +411,20 @@ impl Below {
             }
         }
         below
+    }
+
+    /// Adds a file, or what is in a folder, also behind links.
+    fn follow(&mut self, path: &Path, above: &mut Above, progress: &Progress) {
+        if path.is_file() {
+            self.files.push(path.to_owned());
+        } else if path.is_symlink() && !path.exists() {
+            self.links.push(path.to_owned());
+        } else if path.is_dir() && above.enter(path) {
+            for (inner, _) in entries_of(path, progress) {
+                self.follow(&inner, above, progress);
+            }
+            above.leave();
+        }
     }
 }
 
@@ -683,13 +706,35 @@ mod tests {
     }
 
     /// What is listed in the working folder of an instance, for patterns of results, and how much progress that was.
-    fn listed(work: &Path, patterns: &[&str]) -> (Results, u64) {
+    fn listed(work: &Path, patterns: &[&str], follow_links: bool) -> (Results, u64) {
         let (run, progress) = (work.parent().unwrap().parent().unwrap(), Progress::default());
         let text = |text: &str| Text(text.into());
-        let patterns = patterns.iter().map(|pattern| text(pattern)).collect();
-        let wanted =
-            Wanted { files: Vec::new(), folders: BTreeMap::from([(text("a"), patterns)]), most_bytes: u64::MAX };
+        let folders = BTreeMap::from([(text("a"), patterns.iter().map(|pattern| text(pattern)).collect())]);
+        let wanted = Wanted { files: Vec::new(), folders, most_bytes: u64::MAX, follow_links };
         (list_results(run, &wanted, &progress), progress.compared())
+    }
+
+    #[test]
+    fn links_are_followed_where_that_is_asked_for_but_not_back_up() {
+        let run = std::env::temp_dir().join(format!("xmml-followed-{}", std::process::id()));
+        let work = run.join("a/work");
+        fs::create_dir_all(work.join("tree/deep")).unwrap();
+        for file in ["tree/.hidden", "tree/deep/leaf"] {
+            fs::write(work.join(file), "").unwrap();
+        }
+        for (link, to) in [("last", "tree"), ("tree/one", "deep/leaf"), ("tree/deep/up", ".."), ("tree/none", "none")] {
+            symlink(to, work.join(link)).unwrap();
+        }
+        let found = |pattern: &str, follow_links: bool| {
+            let (results, _) = listed(&work, &[pattern], follow_links);
+            let names: Vec<_> = results.found.iter().map(|path| path.shown().into_owned()).collect();
+            (names, results.links)
+        };
+        let below = |top: &str, names: &[&str]| names.iter().map(|name| format!("a/work/{top}/{name}")).collect();
+        assert_eq!(found("tree", false), (below("tree", &[".hidden", "deep/leaf"]), 3));
+        assert_eq!(found("tree", true), (below("tree", &[".hidden", "deep/leaf", "one"]), 1));
+        assert_eq!(found("last", true), (below("last", &[".hidden", "deep/leaf", "one"]), 1));
+        fs::remove_dir_all(&run).unwrap();
     }
 
     #[test]
@@ -714,7 +759,7 @@ mod tests {
             (&["result", "last"], 0, &[]),
         ];
         for (patterns, links, first) in cases {
-            let (results, _) = listed(&work, patterns);
+            let (results, _) = listed(&work, patterns, false);
             let named: Vec<_> = results.first_links.iter().map(|link| link.shown().into_owned()).collect();
             assert_eq!(
                 (results.links, named),
@@ -734,7 +779,7 @@ mod tests {
             fs::write(work.join(format!("in/{number}")), "").unwrap();
         }
         for patterns in [&[][..], &["in"], &["in/*"], &["**"]] {
-            let (_, progress) = listed(&work, patterns);
+            let (_, progress) = listed(&work, patterns, false);
             assert!(progress >= 200, "{patterns:?}: {progress}"); // each entry, and its size
         }
         fs::remove_dir_all(&run).unwrap();

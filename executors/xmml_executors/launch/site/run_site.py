@@ -21,7 +21,10 @@ from xmml_sites.batch import (
     umask_of_this_process,
 )
 from xmml_sites.job import no_room
+from xmml_sites.program import NAME as PROGRAM
+from xmml_sites.program import command_at, install_program, lasting_command_at, link_program
 from xmml_sites.ssh import Forwarding, RemoteFileError, TransportError
+from xmml_sites.transfer.staging import STORE, FileToStage, stage
 
 from xmml_executors import protocol
 from xmml_executors.executor import Tell
@@ -29,11 +32,9 @@ from xmml_executors.launch.jobs.site_job import SiteJob, agent_folder, agent_fol
 from xmml_executors.launch.site.journal import Journal, SiteRecord, is_alive
 from xmml_executors.launch.site.login import SiteLogin
 from xmml_executors.launch.site.paths import below_home, site_folder
-from xmml_executors.launch.site.program import NAME as PROGRAM
-from xmml_executors.launch.site.program import command_at, install_program, lasting_command_at, link_program
 from xmml_executors.launch.site.reservations import Reservations
 from xmml_executors.launch.site.session import OnReport, SiteSession
-from xmml_executors.launch.site.staging import STORE, FileToStage, stage
+from xmml_executors.launch.site.staging import MODEL
 from xmml_executors.launch.site.timeouts import lease_s, site_timeout_s
 from xmml_executors.outcome import SiteError
 from xmml_executors.protocol import AgentStatus
@@ -142,8 +143,7 @@ class RunSite:
         """Make the folder of the run, with the program that serves it and the run's secret.
 
         Raises:
-            TransportError: the site cannot be reached or written.
-            SiteError: it has no program that can be used.
+            TransportError: the site cannot be reached or written, or has no program that can be used.
         """
         await self.locate()
         self.journal.write("prepare", site=self.name, folder=self.folder)
@@ -210,9 +210,9 @@ class RunSite:
             images: the paths of images among them.
 
         Raises:
-            TransportError, SiteError: it did not work.
+            TransportError: it did not work.
         """
-        staged = await stage(self.transport, self.work, self.site_command, files, images)
+        staged = await stage(self.transport, self.work, self.site_command, MODEL, files, images, lease_s=lease_s())
         self.journal.write("staged", site=self.name, sha256=staged["sha256"])
         return staged
 

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from xmml_sites.program import LEASE_S
 from xmml_sites.ssh import ConnectionLost, OwnProcess, Transport, TransportError
 
 from xmml.late_dataclass import dataclass
@@ -31,7 +32,7 @@ from xmml_executors.launch.site.gateway_protocol import (
     RelayEnded,
     gateway_message,
 )
-from xmml_executors.launch.site.timeouts import LEASE_S, lease_of_gateway_s, renewal_interval_s
+from xmml_executors.launch.site.timeouts import lease_of_gateway_s, renewal_interval_s
 from xmml_executors.outcome import SiteError
 from xmml_executors.protocol import AgentReport, Order, agent_report, order_object
 from xmml_executors.typed_json import ProtocolError

@@ -1,46 +1,34 @@
-"""Which files a site needs, and bringing there those that it has not got.
-
-At the site, below the work directory, `staged/` keeps every staged file under its hash, so that the next run finds it.
-The run's own `model/` is made of copies, because programs may write into the folder of their model. Of a file of which
-the site has an earlier version, only the ranges travel that have changed.
-"""
+"""Which files of a model a site needs (`xmml_sites.transfer.staging` brings them there)."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import glob
-import hashlib
 import os
 import re
-import shutil
-import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from pathspec import GitIgnoreSpec
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 from xmml_planner import Plan
 from xmml_planner.execution_plan import StagedFile
 from xmml_planner.planning import is_below
-from xmml_sites.ssh import Transport
-from xmml_sites.transfer.site_files import FileCommand, site_files
+from xmml_sites.transfer.staging import FileToStage, file_to_stage
 
-from xmml.files import FileUnreadable, open_file, read_bytes
+from xmml.files import FileUnreadable, read_bytes
 from xmml.late_dataclass import dataclass
 from xmml.patterns import Search
 from xmml.reach import Reach
-from xmml_executors.launch.site.timeouts import lease_s
 from xmml_executors.model_files import built_before, files_below
 from xmml_executors.outcome import SiteError
-from xmml_executors.typed_json import check_type
 
 #: Names, with the patterns of `.gitignore`, what no site needs of the folder of a model that it lies in.
 IGNORE_FILE = ".xmmlignore"
-#: The folder of staged files, in the work directory of a site.
-STORE = "staged"
+#: The folder of the model, in that of a run at a site.
+MODEL = "model"
 #: A pattern has not more `**`.
 MOST_FOLDERS_OF_ANY_DEPTH = 3
 #: Of the regular expression of a pattern: what stands for `*`, and with what follows up to the next `*` of a name. The
@@ -48,29 +36,6 @@ MOST_FOLDERS_OF_ANY_DEPTH = 3
 _STARS = re.compile(r"(?:\[\^/\]\*)+")
 _CLASS = r"(?!\[\^/\])\[\^?\]?(?:\\.|[^\]\\])*\]"
 _STARS_UP_TO_STARS = re.compile(rf"(\[\^/\]\*)((?:\\.|\[\^/\](?!\*)|{_CLASS}|[^/()\[\]\\|])+)(?=\[\^/\]\*)", re.DOTALL)
-#: The slowest rate at which files are waited for [bytes/s], and the time that they may take in any case [s].
-SLOWEST = 20_000
-LEAST_TIME_S = 600.0
-#: What a file may take besides, for some twenty operations of a file system that may be slow [s].
-TIME_PER_FILE_S = 0.2
-
-
-@dataclass(frozen=True)
-class FileToStage:
-    """A file to be at a site.
-
-    Attributes:
-        path: relative to the folder of the model.
-        mode: whether it can be executed, as the permission bits.
-        written: when it was last written [ns since 1970]; the copy gets the same time, which `make` compares.
-    """
-
-    local: Path
-    path: str
-    sha256: str
-    mode: int
-    size: int
-    written: int
 
 
 @dataclass(frozen=True)
@@ -217,10 +182,7 @@ def hash_files(folder: Path, files: Iterable[Path]) -> list[FileToStage]:
     found = []
     for file in files:
         try:
-            with open_file(file) as opened:
-                digest = hashlib.file_digest(opened, "sha256").hexdigest()
-            status = file.stat()
-            path = str(file.relative_to(folder))
+            each = file_to_stage(file, str(file.relative_to(folder)))
         except FileUnreadable as error:
             if not os.path.lexists(file):
                 continue  # it was removed after it had been found
@@ -231,100 +193,8 @@ def hash_files(folder: Path, files: Iterable[Path]) -> list[FileToStage]:
             raise SiteError(f"{file} cannot be read: {error.strerror}") from None
         except ValueError:
             raise SiteError(f"{file} lies outside of the model's folder {folder} and cannot be staged") from None
-        mode = 0o755 if status.st_mode & 0o100 else 0o644
-        found.append(FileToStage(file, path, digest, mode, status.st_size, status.st_mtime_ns))
+        found.append(replace(each, mode=0o755 if each.mode & 0o100 else 0o644))
     return found
-
-
-async def stage(
-    transport: Transport, work: str, command: str, files: Iterable[FileToStage], images: Collection[str] = ()
-) -> Mapping[str, Any]:
-    """Bring files to a site and lay them out in the run's folder.
-
-    Args:
-        work: the work directory there, absolute.
-        command: that serves the run there (`mto site`).
-        images: paths of files that no program writes to: they are not copied from the store.
-
-    Returns:
-        How many files and bytes there are, how many of them had to be sent, and the hash of each file, by its path in
-        the folder of the model.
-
-    Raises:
-        TransportError: the site cannot be reached or written.
-        SiteError: something came out wrong there.
-    """
-    wanted = list(files)
-    order = {"store": f"{work}/{STORE}", "images": list(images)}
-    size = sum(each.size for each in wanted)
-    sent_files = sent_bytes = 0
-    limit_s = LEAST_TIME_S + TIME_PER_FILE_S * len(wanted) + 2 * size / SLOWEST
-    async with site_files(
-        transport,
-        command,
-        "stage",
-        "staging",
-        timeout_s=limit_s,
-        lease_s=lease_s(),
-    ) as there:
-        missing = await _lay_out(there, order, wanted, transport.site)
-        if missing:
-            sent_files, sent_bytes = len(missing), await _send(there, missing)
-            changed = {each.sha256 for each in await _lay_out(there, order, wanted, transport.site)}
-            with tempfile.TemporaryDirectory(prefix="xmml-stage-") as folder:
-                fixed = {
-                    each.path: _fixed(each, Path(folder, str(number)))
-                    for number, each in enumerate(wanted)
-                    if each.sha256 in changed
-                }
-                wanted = [fixed.get(each.path, each) for each in wanted]
-                if fixed:
-                    sent_bytes += await _send(there, list(fixed.values()))
-                    lost = await _lay_out(there, order, wanted, transport.site)
-                    if lost:
-                        raise SiteError(f"site {transport.site}: {len(lost)} staged files did not arrive whole")
-    hashes = {each.path: each.sha256 for each in wanted}
-    return {
-        "files": len(wanted),
-        "bytes": size,
-        "sent_files": sent_files,
-        "sent_bytes": sent_bytes,
-        "sha256": hashes,
-    }
-
-
-async def _lay_out(
-    there: FileCommand, order: Mapping[str, Any], files: Sequence[FileToStage], site: str
-) -> list[FileToStage]:
-    """Have files laid out; return those, each content once, that the site has not got, and now waits for."""
-    rows = [[each.path, each.sha256, each.mode, each.written] for each in files]
-    answer = await there.order({**order, "files": rows})
-    missing = set(check_type(Sequence[str], answer.get("missing"), f"site {site}", "the list of missing files"))
-    return list({each.sha256: each for each in files if each.sha256 in missing}.values())
-
-
-async def _send(there: FileCommand, files: Sequence[FileToStage]) -> int:
-    """Send files under their hashes; return how many bytes that was. Of one of which the site has an earlier version,
-    what has changed is sent. One that changes meanwhile is found to be missing later."""
-    size = sum(each.size for each in files)
-    report = await there.give([each.local for each in files], [each.sha256 for each in files], size)
-    return report.sent_b
-
-
-def _fixed(file: FileToStage, copy: Path) -> FileToStage:
-    """Return a file as it is now, copied so that it stays so: the log of a run in the folder of its model grows while
-    it is sent.
-
-    Raises:
-        SiteError: it cannot be read.
-    """
-    try:
-        shutil.copyfile(file.local, copy)
-        with open(copy, "rb") as opened:
-            digest = hashlib.file_digest(opened, "sha256").hexdigest()
-    except OSError as error:
-        raise SiteError(f"{file.local} cannot be read: {error.strerror}") from None
-    return replace(file, local=copy, sha256=digest, size=copy.stat().st_size)
 
 
 async def hash_files_in_thread(

@@ -6,10 +6,10 @@ import contextlib
 import math
 import os
 
+from xmml_sites.program import LEASE_S
+
 from xmml_executors.outcome import SiteError
 
-#: What runs at a site stops by itself when it receives nothing from the launcher for so long (XMML_SITE_LEASE_S).
-LEASE_S = 90.0
 #: How long an instance may be away, unless XMML_AWAY_LIMIT_S says otherwise (as in native/core, `absence.rs`).
 AWAY_LIMIT_S = 60.0
 #: The longest pause between two renewals of a lease.
@@ -19,7 +19,8 @@ TIMES_IN_A_LEASE = 9
 
 
 def lease_s() -> float:
-    """Return how long what runs at a site goes on without a heartbeat of ours.
+    """Return how long what runs at a site goes on without a heartbeat of ours: `LEASE_S`, unless XMML_SITE_LEASE_S says
+    otherwise.
 
     Raises:
         SiteError: the environment says something else than a time.

@@ -19,10 +19,10 @@ import pytest
 from agents_at_a_site import Site, connections_to
 from site_here import site_at
 from waiting import LIMIT_S, wait_until
-from xmml_executors.launch.site.program import command_at
 from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.protocol import AgentStatus
 from xmml_native.machine import start_of
+from xmml_sites.program import command_at
 from xmml_sites.ssh.local import LocalTransport
 from xmml_sites.transfer.site_files import site_files
 
@@ -294,7 +294,9 @@ CHANNELS = ("--channels", f"xmml-test-channels-{os.getpid()}", "--lease", str(LI
 
 
 def missing(site: Site, files: list[list[Any]]) -> Any:
-    return answered(site, "stage", {"store": str(site.folder.parent / "staged"), "files": files})["missing"]
+    return answered(site, "stage", {"store": str(site.folder.parent / "staged"), "folder": "model", "files": files})[
+        "missing"
+    ]
 
 
 def results(site: Site, folders: dict[str, list[str]], files: Collection[str] = ()) -> tuple[set[str], list[str]]:
@@ -360,7 +362,9 @@ def test_a_file_that_may_not_grow_so_large_is_named(site: Site) -> None:
     (store / sha).write_bytes(large)
     process = site.run("stage", *CHANNELS, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (50_000, 50_000))
-    order = json.dumps({"store": str(store), "files": [["data.txt", sha, 0o644, WRITTEN_NS]]}).encode()
+    order = json.dumps(
+        {"store": str(store), "folder": "model", "files": [["data.txt", sha, 0o644, WRITTEN_NS]]}
+    ).encode()
     _, problem = process.communicate(struct.pack("<QI", 0, len(order)) + order, LIMIT_S)
     assert problem.decode().startswith(f"mto: {site.folder}/model/data.txt: File too large")
 
@@ -593,7 +597,7 @@ def test_a_launcher_that_has_nothing_to_say_lives_all_the_same(site: Site) -> No
                 transport, command_at(str(site.folder)), "stage", "staging", timeout_s=LIMIT_S, lease_s=lasts_s
             ) as there:
                 await asyncio.sleep(2 * lasts_s)
-                return await there.order({"store": str(site.folder.parent / "staged"), "files": []})
+                return await there.order({"store": str(site.folder.parent / "staged"), "folder": "model", "files": []})
         finally:
             await transport.close()
 

@@ -19,7 +19,7 @@ from xmml_executors.launch.jobs.job_nodes import JobNodes
 from xmml_executors.launch.jobs.site_job import SiteJob
 from xmml_executors.launch.site.journal import Journal
 from xmml_executors.launch.site.run_site import RunSite
-from xmml_executors.launch.teardown import SILENT_S, Arrived, NotFetched
+from xmml_executors.launch.teardown import Arrived, NotFetched
 from xmml_executors.open_folder import OpenFolder
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
@@ -29,6 +29,7 @@ from xmml_planner.execution_plan import Job
 from xmml_planner.sites import Site
 from xmml_sites.ssh import channel_transport
 from xmml_sites.ssh.conversation import Conversation
+from xmml_sites.transfer.site_files import SILENT_S
 
 PIECES = 10
 

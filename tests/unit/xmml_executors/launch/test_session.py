@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from waiting import LIMIT_S, complete_lines, until
 from xmml_executors.launch.site import session
-from xmml_executors.launch.site.program import command_at
 from xmml_executors.launch.site.session import (
     STALLED_AFTER,
     GatewayConnection,
@@ -26,6 +25,7 @@ from xmml_executors.outcome import SiteError
 from xmml_executors.protocol import AgentReport, Go, Output, Over, Signal, StepFailed, details
 from xmml_executors.typed_json import ProtocolError
 from xmml_native import mto
+from xmml_sites.program import command_at
 from xmml_sites.ssh import ConnectionLost
 from xmml_sites.ssh.local import LocalTransport
 from xmml_sites.ssh.processes import OwnProgram

@@ -15,15 +15,17 @@ from typing import Any
 import pytest
 from bounds import bounded_time
 from copy_messages import RANGE_B
-from xmml_executors.launch.site.program import command_at
-from xmml_executors.launch.site.staging import Wanted, hash_files_in_thread, matching_files, stage
+from waiting import LIMIT_S
+from xmml_executors.launch.site.staging import MODEL, Wanted, hash_files_in_thread, matching_files
 from xmml_executors.outcome import SiteError
 from xmml_native import mto
+from xmml_sites.program import command_at
 from xmml_sites.ssh import RemoteFileError
 from xmml_sites.ssh.channel import CommandChannel
 from xmml_sites.ssh.conversation import Conversation
 from xmml_sites.ssh.local import LocalTransport
 from xmml_sites.transfer.site_files import MORE_CHANNELS, WIDE_B
+from xmml_sites.transfer.staging import stage
 
 
 def test_the_whole_folder_of_a_model_is_without_the_folders_of_runs_that_were_put_there(tmp_path: Path) -> None:
@@ -147,7 +149,7 @@ class Site:
             agent = command_at(str(self.run))
             try:
                 files = await hash_files_in_thread(self.model, [Wanted(".")])
-                return await stage(transport, str(self.work), agent, files)
+                return await stage(transport, str(self.work), agent, MODEL, files, lease_s=LIMIT_S)
             finally:
                 await transport.close()
 
@@ -271,7 +273,9 @@ def test_staging_that_is_interrupted_leaves_no_word_and_nothing_that_goes_on(
                 transport,
                 str(site.work),
                 command_at(str(site.run)),
+                MODEL,
                 await hash_files_in_thread(site.model, [Wanted(".")]),
+                lease_s=LIMIT_S,
             )
         )
         while not list(site.run.glob("incoming/.*.xmml-part")):

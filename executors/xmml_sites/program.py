@@ -1,4 +1,6 @@
-"""The program `mto` in the folder of a run at a site: it starts, watches and ends what runs there, and relays.
+"""The program `mto` in the folder of a run, or of a job of a workflow, at a site.
+
+It takes and gives the files there; for a run it also starts, watches and ends what runs there, and relays.
 
 A site whose machine is of the same kind as this one gets a copy of ours. It stays with the staged files, so that it
 travels once. Elsewhere the site's own `mto` is taken if it is of the same release.
@@ -12,12 +14,13 @@ import platform
 import shlex
 
 from xmml_native import __version__, mto
-from xmml_sites.ssh import RemoteFileError, Transport
+
+from xmml_sites.ssh import RemoteFileError, Transport, TransportError
 from xmml_sites.ssh.remote_shell import path_word
 
-from xmml_executors.outcome import SiteError
-
-#: Its name in the folder of a run.
+#: What runs at a site stops by itself when it receives nothing from here for so long [s].
+LEASE_S = 90.0
+#: Its name in that folder.
 NAME = "mto"
 _MISSING = "no-mto-for"
 _RELEASE = f"mto {__version__}"
@@ -28,11 +31,15 @@ _CANNOT_START = (126, 127)
 _RUNS_WITHIN_S = 120.0
 
 
+class ProgramUnusable(TransportError):
+    """A site has no program that can be used; the text says what to do."""
+
+
 def command_at(folder: str) -> str:
-    """Return the command that serves a run at a site; what it is to do follows (`mto site --help`).
+    """Return the command that serves a run or a job at a site; what it is to do follows (`mto site --help`).
 
     Args:
-        folder: of the run at the site.
+        folder: of the run or the job at the site.
     """
     return f"{shlex.quote(f'{folder}/{NAME}')} site --run {shlex.quote(folder)}"
 
@@ -50,16 +57,16 @@ def lasting_command_at(folder: str, store: str) -> str:
 
 
 async def install_program(transport: Transport, folder: str, store: str, python: str) -> None:
-    """Install our program in the folder of a run.
+    """Install our program in the folder of a run or a job.
 
     Args:
-        folder: of the run at the site.
+        folder: of the run or the job at the site.
         store: of staged files there.
         python: the site's Python; a program of another kind of machine may be beside it.
 
     Raises:
         TransportError: the site cannot be reached or written.
-        SiteError: it has no program that can be used.
+        ProgramUnusable: it has no program that can be used.
     """
     kind = f"{platform.system()} {platform.machine()}"
     kept = _kept(store)
@@ -80,21 +87,23 @@ async def install_program(transport: Transport, folder: str, store: str, python:
     if said.status == _NOT_COPIED:
         raise RemoteFileError(transport.site, f"putting {NAME} into {folder}", said.said)
     if said.status in _CANNOT_START:
-        raise SiteError(
-            f"{folder}/{NAME} cannot be executed at {transport.site}: {said.said}; name another folder with work =, on "
-            "a file system from which programs may run"
+        raise ProgramUnusable(
+            transport.site,
+            f"{folder}/{NAME} cannot be executed there: {said.said}; name another folder with work =, on a file system "
+            "from which programs may run",
         )
     if said.status != 0:
-        raise SiteError(
-            f"{folder}/{NAME} --version fails at {transport.site} with status {said.status}: {said.said}; run it there "
-            "yourself to see why"
+        raise ProgramUnusable(
+            transport.site,
+            f"{folder}/{NAME} --version fails there with status {said.status}: {said.said}; run it there yourself to "
+            "see why",
         )
     if found != _RELEASE:
-        here = f"this is {kind}"
-        there = found.removeprefix(_MISSING).strip() if found.startswith(_MISSING) else f"it has {found}"
-        raise SiteError(
-            f"site {transport.site} ({there}) needs a program {_RELEASE} of its own, because {here}: install xMML "
-            f"{__version__} there; mto is looked for on the search path, and beside python = {python}"
+        there = f"is {found.removeprefix(_MISSING).strip()}" if found.startswith(_MISSING) else f"has {found}"
+        raise ProgramUnusable(
+            transport.site,
+            f"it {there}, and needs a program {_RELEASE} of its own, because this is {kind}: install xMML "
+            f"{__version__} there; mto is looked for on the search path, and beside python = {python}",
         )
 
 

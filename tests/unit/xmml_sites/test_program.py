@@ -8,9 +8,8 @@ import os
 from pathlib import Path
 
 import pytest
-from xmml_executors.launch.site.program import install_program
-from xmml_executors.outcome import SiteError
 from xmml_native import __version__, mto
+from xmml_sites.program import ProgramUnusable, install_program
 from xmml_sites.ssh import RemoteFileError
 from xmml_sites.ssh.local import LocalTransport
 
@@ -66,13 +65,17 @@ def test_a_site_of_another_kind_uses_its_own_of_the_same_release(here: SiteHere)
 def test_a_site_of_another_kind_with_another_release_is_told_what_to_install(here: SiteHere) -> None:
     here.has("uname", "Linux riscv64")
     here.has("mto", "mto 0.0.1")
-    with pytest.raises(SiteError, match=rf"site alpha \(it has mto 0\.0\.1\) .*: install xMML {__version__} there"):
+    with pytest.raises(
+        ProgramUnusable, match=rf"site alpha: it has mto 0\.0\.1, and .*: install xMML {__version__} there"
+    ):
         here.bring()
 
 
 def test_a_site_of_another_kind_with_none_is_told_what_to_install(here: SiteHere) -> None:
     here.has("uname", "Linux riscv64")
-    with pytest.raises(SiteError, match=rf"site alpha \(Linux riscv64\) .*: install xMML {__version__} there"):
+    with pytest.raises(
+        ProgramUnusable, match=rf"site alpha: it is Linux riscv64, and .*: install xMML {__version__} there"
+    ):
         here.bring()
 
 
@@ -82,7 +85,7 @@ def test_one_that_cannot_be_executed_is_named_with_what_to_do(here: SiteHere) ->
     kept.write_text("exit 126\n")
     kept.chmod(0o755)
     with pytest.raises(
-        SiteError, match=r"runs/r-1/mto cannot be executed at alpha: .*; name another folder with work ="
+        ProgramUnusable, match=r"runs/r-1/mto cannot be executed there: .*; name another folder with work ="
     ):
         here.bring()
 
@@ -92,7 +95,9 @@ def test_one_that_fails_for_another_reason_is_told_with_its_status(here: SiteHer
     kept = here.store / hashlib.sha256(mto.PROGRAM.read_bytes()).hexdigest()
     kept.write_text("#!/bin/sh\necho no more processes >&2\nexit 3\n")
     kept.chmod(0o755)
-    with pytest.raises(SiteError, match=r"runs/r-1/mto --version fails at alpha with status 3: no more processes; run"):
+    with pytest.raises(
+        ProgramUnusable, match=r"runs/r-1/mto --version fails there with status 3: no more processes; run"
+    ):
         here.bring()
 
 
