@@ -33,6 +33,8 @@ from xmml.problems import printable
 LOOK_EVERY_S = 0.2
 #: Where what jobs write goes that is not redirected.
 LOGS = Path(".snakemake/xmml/logs")
+#: Where the files of jobs at sites arrive before they get their places: on the same disk, most likely.
+ARRIVING = Path(".snakemake/xmml/arriving")
 #: After so long people are told what is waited for when jobs are cancelled, in these words.
 SAID_AFTER_S = 3.0
 WAITS = "waiting until all runs have released their sites (Ctrl-C once more: do not wait)"
@@ -200,7 +202,7 @@ class Executor(RemoteExecutor):
         resumed = earlier.startswith(prefix)
         tag = earlier.removeprefix(prefix) if resumed else f"{job.name}-{job.jobid}-{uuid.uuid4().hex[:8]}"
         inputs, outputs, logs = (tuple(map(str, each)) for each in (job.input, job.output, job.log))
-        site_job = SiteJob(tag, job.shellcmd, needs, inputs, outputs, logs, self._log(job))
+        site_job = SiteJob(tag, job.shellcmd, needs, inputs, outputs, logs, self._log(job), ARRIVING / tag)
         if outside := unreachable_paths(site_job):
             raise DoesNotFit(
                 f"{', '.join(outside)} cannot be taken to {site.name}: write paths relative to the working folder"

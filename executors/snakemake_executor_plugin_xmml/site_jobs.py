@@ -1,18 +1,22 @@
 """Rules at a site: their files are taken there, the command runs in a job, its results are brought back.
 
-Nothing of Snakemake is needed at the site. All sites are served by one event loop in a thread of its own; each has one
-connection, and its queue is asked once a round for all jobs.
+Nothing of Snakemake is needed at the site. Files travel as those of a run do: to the site by way of its store of staged
+files; from there through a folder beside the outputs, in which they arrive whole before they get their places. All
+sites are served by one event loop in a thread of its own; each has one connection, and its queue is asked once a round
+for all jobs.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import glob
 import os
 import shlex
 import shutil
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -29,18 +33,23 @@ from xmml_sites.batch import (
     umask_of_this_process,
 )
 from xmml_sites.job import JobQueue
+from xmml_sites.program import LEASE_S, command_at, install_program
 from xmml_sites.ssh import RemoteFileError, Transport, TransportError, open_transport
+from xmml_sites.transfer.messages import Malformed
+from xmml_sites.transfer.site_files import LONGEST_S, SILENT_S, fetched_patiently, site_files
+from xmml_sites.transfer.staging import STORE, FileToStage, file_to_stage, stage
 
 from snakemake_executor_plugin_xmml.placement import Needs
 from snakemake_executor_plugin_xmml.tasks import Ended
+from xmml.files import FileUnreadable
 from xmml.late_dataclass import dataclass
 
 #: How often a queue is asked; a job is found to have ended that much later at most.
 ASK_EVERY_S = 5.0
 #: Time limit of a job whose rule has no `runtime` and whose site has none.
 WALLTIME_S = 3600.0
-#: Where the files of a job are, below its folder.
-FILES = "files"
+#: Where the files of a job are, below its folder: there `mto site results` looks for results.
+FILES = "work"
 #: A site's folder of jobs goes with the last workflow that has some in it, maybe just when we make ours.
 MAKING_ATTEMPTS = 5
 #: How long the site may take to remove it.
@@ -62,6 +71,7 @@ class SiteJob:
         outputs: files and folders that it must have written when it ends well.
         logs: files that are brought back if they are there, however it ended.
         output_to: takes what it writes to standard output and error.
+        arriving: the folder here where its files arrive; removed when they have their places.
     """
 
     tag: str
@@ -71,6 +81,7 @@ class SiteJob:
     outputs: tuple[str, ...]
     logs: tuple[str, ...]
     output_to: Path
+    arriving: Path
 
 
 class SiteJobFailed(Exception):
@@ -191,7 +202,8 @@ class _SiteSession:
         self.site = site
         self.transport: Transport = open_transport(site)
         self.queue = JobQueue(self.transport, by_name(site.scheduler, site.dialect or "openpbs"))
-        self._folder_of_all = ""
+        self._work = self._folder_of_all = ""
+        self._bringing, self._has_program = asyncio.Lock(), False
         self._over: dict[str, asyncio.Future[JobStatus]] = {}
         self._asking: asyncio.Task[None] | None = None
 
@@ -200,7 +212,9 @@ class _SiteSession:
         folder = await self._folder(job)
         number = (await self.queue.find([folder])).get(folder, "") if resumed else ""
         try:
-            if not number:
+            if number:
+                await self._install_program(folder)  # that of the launcher before may have been another release
+            else:
                 await self._stage_in(job, folder)
                 number = await self._submit_wholly(site, job, folder)
             await self._fetch_outputs(job, folder, number, await self._until_over(number))
@@ -214,11 +228,11 @@ class _SiteSession:
         work = self.site.work
         if work == "~" or work.startswith("~/"):
             work = await self.transport.home() + work[1:]
-        self._folder_of_all = f"{work}/snakemake"
+        self._work, self._folder_of_all = work, f"{work}/snakemake"
         return f"{self._folder_of_all}/{job.tag}"
 
     async def _stage_in(self, job: SiteJob, folder: str) -> None:
-        files = [(path, f"{folder}/{FILES}/{path.as_posix()}") for name in job.inputs for path in _files(Path(name))]
+        files = await asyncio.to_thread(_files_to_stage, job.inputs)
         made = {str(PurePosixPath(f"{folder}/{FILES}/{name}").parent) for name in (*job.outputs, *job.logs)}
         for attempt in range(MAKING_ATTEMPTS):
             try:
@@ -227,7 +241,15 @@ class _SiteSession:
             except RemoteFileError:
                 if attempt == MAKING_ATTEMPTS - 1:
                     raise
-        await self.transport.put_many(files)
+        await self._install_program(folder)
+        if files:
+            await stage(self.transport, self._work, command_at(folder), FILES, files, lease_s=LEASE_S)
+
+    async def _install_program(self, folder: str) -> None:
+        """Install our program for a job; the first one brings it, for all that begin at the same time."""
+        async with self._bringing if not self._has_program else contextlib.nullcontext():
+            await install_program(self.transport, folder, f"{self._work}/{STORE}", self.site.python)
+            self._has_program = True
 
     async def _submit_wholly(self, site: Site, job: SiteJob, folder: str) -> str:
         """Submit; if that is cancelled in its midst, take the job out of the queue again as soon as it has a number."""
@@ -288,60 +310,81 @@ class _SiteSession:
         if end.result is None:
             raise SiteJobFailed(f"job {number} at {self.site.name} ended without a result: {end.why}")
         result = end.result
-        last_words = await self._fetch_words(job, folder)
-        there = await self._find(folder, job.logs)
-        wanted = list(there)
-        if result.status == 0:
-            outputs = {name: await self._find(folder, (name,)) for name in job.outputs}
-            missing = [name for name, found in outputs.items() if not found]
-            if missing:
-                raise SiteJobFailed(f"the command ended well at {self.site.name} without writing {', '.join(missing)}")
-            wanted += [each for found in outputs.values() for each in found]
-        for each in wanted:
-            Path(each).parent.mkdir(parents=True, exist_ok=True)
-        await self.transport.get_many([(f"{folder}/{FILES}/{each}", Path(each)) for each in dict.fromkeys(wanted)])
+        outputs = job.outputs if result.status == 0 else ()
+        try:
+            found = await self._fetch(job, folder, (*job.logs, *outputs))
+            placing = asyncio.ensure_future(asyncio.to_thread(_put_into_places, job, found))
+            try:
+                last_words = await asyncio.shield(placing)
+            finally:
+                await asyncio.wait([placing])
+        finally:
+            shutil.rmtree(job.arriving, ignore_errors=True)
+        missing = [name for name in outputs if not any(_is_in(path, (name,)) for path in found)]
+        if missing:
+            raise SiteJobFailed(f"the command ended well at {self.site.name} without writing {', '.join(missing)}")
         if result.status != 0:
             lines = [line.strip() for line in last_words.splitlines() if line.strip()]
             why = f": {lines[-1][:500]}" if lines else ""
             told = end.why or f"the command ended with exit status {result.status} on {result.host}"
             raise SiteJobFailed(f"{told} at {self.site.name}{why}")
 
-    async def _fetch_words(self, job: SiteJob, folder: str) -> str:
-        """Bring what the command has written to standard output and error, however much that is; return the end of the
-        latter."""
-        job.output_to.parent.mkdir(parents=True, exist_ok=True)
-        parts = {each: job.output_to.with_name(f"{job.output_to.name}.{each}") for each in (STDOUT, STDERR)}
-        await self.transport.run(f"cd {shlex.quote(folder)} && touch {STDOUT} {STDERR}")  # a queue may have made none
-        try:
-            await self.transport.get_many([(f"{folder}/{each}", part) for each, part in parts.items()])
-            with open(job.output_to, "wb") as together:
-                for part in parts.values():
-                    with open(part, "rb") as opened:
-                        shutil.copyfileobj(opened, together)
-            with open(parts[STDERR], "rb") as errors:
-                errors.seek(max(0, os.fstat(errors.fileno()).st_size - LAST_WORDS_B))
-                return errors.read().decode(errors="replace")
-        finally:
-            for part in parts.values():
-                part.unlink(missing_ok=True)
-
-    async def _find(self, folder: str, names: tuple[str, ...]) -> list[str]:
-        """Return the files there that have these names or lie in folders of these names.
+    async def _fetch(self, job: SiteJob, folder: str, names: Sequence[str]) -> list[str]:
+        """Have files arrive here: what the command has written to standard output and error, however much that is, and
+        those that have these names or lie in folders of these names; return the paths of the latter.
 
         Raises:
-            SiteJobFailed: the site names others, which would be written here.
+            SiteJobFailed: they do not come, or the site names others.
         """
-        if not names:
-            return []
-        words = " ".join(shlex.quote(f"./{name}") for name in names)
-        answer = await self.transport.run(
-            f"cd {shlex.quote(folder)}/{FILES} && find -L {words} -type f -print0 2>/dev/null; true"
-        )
-        found = [line.removeprefix("./") for line in answer.stdout.split("\0") if line]
+        order = {
+            "files": [STDOUT, STDERR],
+            "folders": {"": [glob.escape(name) for name in names]} if names else {},
+            "most_bytes": 0,
+            "follow_links": True,
+        }
+
+        async def fetch_once(on_piece: Callable[[], None]) -> list[str]:
+            async with site_files(
+                self.transport,
+                command_at(folder),
+                "results",
+                "fetching outputs",
+                timeout_s=LONGEST_S,
+                lease_s=LEASE_S,
+                on_piece=on_piece,
+            ) as there:
+                on_piece()
+                paths, size_b = self._listed(await there.order(order), names)
+                for each in {"", *map(os.path.dirname, paths)}:
+                    (job.arriving / each).mkdir(parents=True, exist_ok=True)
+                report = await there.take(job.arriving, paths, size_b)
+            if report.failed:
+                (path, why), *others = report.failed
+                more = f", and {len(others)} more files" if others else ""
+                raise SiteJobFailed(f"fetching {path} from {self.site.name} failed: {why}{more}")
+            return [path.removeprefix(f"{FILES}/") for path in paths if path not in (STDOUT, STDERR)]
+
+        try:
+            # Until it begins, the files of other jobs may have all channels to the site.
+            return await fetched_patiently(fetch_once, begins_within_s=None)
+        except TimeoutError:
+            raise SiteJobFailed(f"nothing has come from {self.site.name} for {SILENT_S:g} s") from None
+
+    def _listed(self, answer: Mapping[str, Any], names: Sequence[str]) -> tuple[list[str], int]:
+        """Return the paths that a site lists, relative to the folder of the job, and how large the files are together.
+
+        Raises:
+            SiteJobFailed: it lists others than those asked for, which would be written here.
+        """
+        found, size_b = answer.get("found"), answer.get("bytes")
+        if not isinstance(found, list) or not isinstance(size_b, int):
+            raise Malformed("the answer to an order has no list of files")
+        wanted = [f"{FILES}/{name}" for name in names]
         for each in found:
-            if not _is_wanted(each, names):
+            is_plain = isinstance(each, str) and os.path.normpath(each) == each
+            if not (is_plain and (each in (STDOUT, STDERR) or _is_in(each, wanted))):
                 raise SiteJobFailed(f"{self.site.name} names a file that nobody has asked for: {each!r}")
-        return found
+        return found, size_b
 
     async def _cancel(self, number: str) -> None:
         if number:
@@ -372,11 +415,26 @@ async def _in_any_case(step: Coroutine[Any, Any, None] | Awaitable[None]) -> Non
         pass
 
 
-def _is_wanted(path: str, names: tuple[str, ...]) -> bool:
-    """Whether a path, as a site has told it, has one of these names or lies in a folder of one."""
+def _is_in(path: str, names: Iterable[str]) -> bool:
+    """Whether a path has one of these names or lies in a folder of one."""
     parts, wanted = PurePosixPath(path).parts, (PurePosixPath(name).parts for name in names)
-    leads_out = path.startswith("/") or ".." in parts
-    return not leads_out and any(parts[: len(each)] == each for each in wanted)
+    return any(parts[: len(each)] == each for each in wanted)
+
+
+def _files_to_stage(names: Iterable[str]) -> list[FileToStage]:
+    """Return files, and all files of folders, with their hashes.
+
+    Raises:
+        SiteJobFailed: one cannot be read.
+    """
+    files = dict.fromkeys(path for name in names for path in _files(Path(name)))
+    found = []
+    for file in files:
+        try:
+            found.append(file_to_stage(file, file.as_posix()))
+        except FileUnreadable as error:
+            raise SiteJobFailed(f"{file} cannot be read: {error}") from None
+    return found
 
 
 def _files(path: Path) -> list[Path]:
@@ -384,3 +442,37 @@ def _files(path: Path) -> list[Path]:
     if path.is_dir():
         return sorted(each for each in path.rglob("*") if each.is_file())
     return [path]
+
+
+def _put_into_places(job: SiteJob, paths: Iterable[str]) -> str:
+    """Give what has arrived its places: what the command has written to standard output and error in one file, and its
+    files; return the end of what it has written to standard error."""
+    job.output_to.parent.mkdir(parents=True, exist_ok=True)
+    last_words = b""
+    with open(job.output_to, "wb") as together:
+        for each in (STDOUT, STDERR):
+            with contextlib.suppress(FileNotFoundError), open(job.arriving / each, "rb") as opened:  # made by no queue
+                shutil.copyfileobj(opened, together)
+                if each == STDERR:
+                    opened.seek(max(0, opened.tell() - LAST_WORDS_B))
+                    last_words = opened.read()
+    for path in paths:
+        place = Path(path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _move(job.arriving / FILES / path, place)
+    return last_words.decode(errors="replace")
+
+
+def _move(file: Path, place: Path) -> None:
+    """Give a file another place, where it appears whole or not at all, also on another disk."""
+    try:
+        file.replace(place)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        part = place.with_name(f"{place.name}.part")
+        try:
+            shutil.copy2(file, part)
+            part.replace(place)
+        finally:
+            part.unlink(missing_ok=True)

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import signal
-from collections.abc import Iterator
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+import liar
 import pytest
+from copy_messages import RANGE_B
 from disclosed import mode_of
+from snakemake_executor_plugin_xmml import site_jobs
 from snakemake_executor_plugin_xmml.placement import Needs
 from snakemake_executor_plugin_xmml.site_jobs import SiteJob, SiteJobs, script_of
 from sshd import Sshd, running_sshd
 from waiting import wait_until
 from xmml_planner.sites import Site
 from xmml_sites.batch import by_name
+from xmml_sites.transfer.staging import STORE, stage
 
 from workflows import Workflow, ended
 
@@ -37,8 +46,9 @@ class AtASite(Workflow):
         super().__init__(folder, snakefile, *options, env={"XMML_SSH_CONFIG": str(server.config)})
 
     def left(self) -> list[str]:
-        """What is left in the work folder of the site."""
-        return [str(path) for path in (self.server.home / "work").rglob("*")]
+        """What is left in the work folder of the site, besides staged files."""
+        work = self.server.home / "work"
+        return [str(path) for path in work.rglob("*") if path.relative_to(work).parts[0] != STORE]
 
 
 @pytest.fixture
@@ -147,24 +157,130 @@ def test_a_program_there_cannot_have_a_file_written_elsewhere_here_by_its_name(t
     assert (workflow.folder / f"tree/leaf\n{elsewhere}/owned").read_text() == "owned\n"
 
 
-@pytest.mark.parametrize("named", ["../owned", "tree/../../owned", "{elsewhere}/owned", "other/owned"])
-def test_a_site_that_names_other_files_than_those_asked_for_is_not_believed(
-    tmp_path: Path, server: Sshd, named: str
-) -> None:
-    elsewhere = tmp_path / "elsewhere"
+@pytest.mark.parametrize("named", ["work/../owned", "work/tree/../../owned", "{elsewhere}/owned", "work/other/owned"])
+def test_a_site_that_names_other_files_than_those_asked_for_is_not_believed(tmp_path: Path, named: str) -> None:
+    elsewhere, lie = tmp_path / "elsewhere", tmp_path / "lie.json"
     path = named.format(elsewhere=elsewhere)
-    lying = server.home / "bin/find"
-    lying.parent.mkdir()
-    lying.write_text(f"#!/bin/sh\nprintf '%s\\0' 'tree/leaf' '{path}'\n")
-    lying.chmod(0o755)
+    lie.write_text(json.dumps({"listed": path}))
     script = tmp_path / "script"
-    script.write_text(f"mkdir tree; touch tree/leaf; for f in '{path}' './{path}'; do mkdir -p $(dirname $f); done\n")
-    workflow = AtASite(tmp_path / "study", server, TREE.format(script=script))
-    before = set(tmp_path.rglob("owned"))
+    script.write_text("mkdir tree; touch tree/leaf\n")
+    command = f"XMML_LIE={shlex.quote(str(lie))} {shlex.join([sys.executable, liar.__file__])}"
+    with running_sshd(tmp_path / "sshd", settings=f"ForceCommand {command}") as server:
+        workflow = AtASite(tmp_path / "study", server, TREE.format(script=script))
+        before = set(tmp_path.rglob("owned"))
+        status, output = workflow.run()
+    assert status != 0
+    assert lie.with_suffix(".told").exists(), output
+    assert f"alpha names a file that nobody has asked for: '{path}'" in output
+    assert set(tmp_path.rglob("owned")) == before
+
+
+LINKS = """
+rule make:
+    output: "odd [1]*.txt", directory("tree")
+    resources: site="alpha"
+    shell:
+        "echo odd > {output[0]:q}; mkdir -p {output[1]}/deep; echo leaf > {output[1]}/deep/.leaf; "
+        "cd {output[1]}; ln -s deep/.leaf one; ln -s deep other; ln -s .. deep/up"
+"""
+
+
+def test_links_in_an_output_folder_come_as_copies_of_what_they_lead_to(tmp_path: Path, server: Sshd) -> None:
+    workflow = AtASite(tmp_path / "study", server, LINKS)
+    status, output = workflow.run()
+    assert status == 0, output
+    tree = workflow.folder / "tree"
+    for name in ("deep/.leaf", "one", "other/.leaf"):
+        assert not (tree / name).is_symlink()
+        assert (tree / name).read_text() == "leaf\n"
+    assert (workflow.folder / "odd [1]*.txt").read_text() == "odd\n"
+
+
+def test_outputs_come_into_a_folder_that_is_a_link_to_another_disk(tmp_path: Path, server: Sshd) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as disk:
+        workflow = AtASite(tmp_path / "study", server, TWO_RULES)
+        (workflow.folder / "out").symlink_to(disk)
+        status, output = workflow.run()
+        assert status == 0, output
+        assert (workflow.folder / "out").is_symlink()
+        assert Path(disk, "sum.txt").read_text() == "55\n"
+        assert not list(Path(disk).rglob("*.part"))
+    assert not list((workflow.folder / ".snakemake/xmml/arriving").iterdir())
+
+
+SEEN = """
+rule look:
+    input: "program"
+    output: "seen"
+    resources: site="alpha"
+    shell: "stat -c '%a %Y' {input} > {output}"
+"""
+
+
+def test_inputs_have_the_times_and_permissions_there_that_they_have_here(tmp_path: Path, server: Sshd) -> None:
+    workflow = AtASite(tmp_path / "study", server, SEEN)
+    program = workflow.folder / "program"
+    program.touch(0o750)
+    program.chmod(0o750)
+    os.utime(program, (1_000_000_000, 1_000_000_000))
+    status, output = workflow.run()
+    assert status == 0, output
+    assert (workflow.folder / "seen").read_text() == "750 1000000000\n"
+
+
+def test_of_an_input_that_the_site_has_only_what_has_changed_travels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = []
+
+    async def staged(*arguments: Any, **options: Any) -> Mapping[str, Any]:
+        done = await stage(*arguments, **options)
+        sent.append(done["sent_bytes"])
+        return done
+
+    monkeypatch.setattr(site_jobs, "stage", staged)
+    monkeypatch.chdir(tmp_path)
+    mesh = tmp_path / "mesh"
+    mesh.write_bytes(os.urandom(4 * RANGE_B))
+    site, jobs = Site("alpha", work=f"{tmp_path}/work"), SiteJobs()
+    try:
+        for number in range(3):
+            needs = Needs(), ("mesh",), ("copy",), (), tmp_path / "log", tmp_path / "arriving"
+            task = jobs.begin(site, SiteJob(f"study-{number}", "cp mesh copy", *needs))
+            task.wait()
+            ended = task.ended()
+            assert ended is not None
+            assert not ended.failure
+            assert (tmp_path / "copy").read_bytes() == mesh.read_bytes()
+            if number == 1:
+                with mesh.open("r+b") as file:
+                    file.write(b"changed")
+    finally:
+        jobs.close()
+    assert sent == [4 * RANGE_B, 0, RANGE_B]
+
+
+def test_a_site_of_another_kind_is_told_what_to_install(tmp_path: Path, server: Sshd) -> None:
+    (uname := server.home / "bin/uname").parent.mkdir()
+    uname.write_text("#!/bin/sh\necho Linux riscv64\n")
+    uname.chmod(0o755)
+    workflow = AtASite(tmp_path / "study", server, failing("touch {output}"))
     status, output = workflow.run()
     assert status != 0
-    assert "alpha names a file that nobody has asked for" in output
-    assert set(tmp_path.rglob("owned")) == before
+    assert "site alpha: it is Linux riscv64, and needs a program mto" in output
+    assert workflow.left() == []
+
+
+def test_a_site_whose_disk_is_full_is_told(tmp_path: Path) -> None:
+    limited = """ForceCommand ulimit -f 10240; exec sh -c "$SSH_ORIGINAL_COMMAND\""""
+    with running_sshd(tmp_path / "sshd", settings=limited) as server:
+        workflow = AtASite(tmp_path / "study", server, failing("touch {output}", more='input: "large"'))
+        (workflow.folder / "large").write_bytes(bytes(20 * 2**20))
+        status, output = workflow.run()
+        assert status != 0
+        assert "site alpha: staging failed: large did not arrive whole" in output
+        assert "File too large); make room there, or set another work directory" in output
+        assert workflow.left() == []
 
 
 def failing(command: str, more: str = "") -> str:
@@ -297,7 +413,7 @@ def test_a_job_goes_on_where_a_killed_snakemake_left_it(tmp_path: Path, server: 
 
 def test_the_job_of_a_rule_has_the_options_that_the_file_of_sites_says(tmp_path: Path) -> None:
     site = Site("alpha", ssh="alpha", scheduler="slurm", partition="long", options=("--constraint=fast",))
-    job = SiteJob("study-1", "true", Needs(threads=3), (), (), (), tmp_path / "log")
+    job = SiteJob("study-1", "true", Needs(threads=3), (), (), (), tmp_path / "log", tmp_path / "arriving")
     text = by_name("slurm").render(script_of(job, site, "/home/me/xmml/snakemake/study-1"))
     for line in ("#SBATCH --constraint=fast", "#SBATCH --partition=long", "#SBATCH --ntasks-per-node=3"):
         assert line in text.splitlines()
@@ -329,7 +445,8 @@ def test_a_job_that_is_just_being_submitted_when_it_is_cancelled_is_taken_out_of
     site = Site("alpha", scheduler="slurm", work=f"{tmp_path}/work")
     jobs = SiteJobs()
     try:
-        task = jobs.begin(site, SiteJob("study-1", "true", Needs(), (), (), (), tmp_path / "log"))
+        job = SiteJob("study-1", "true", Needs(), (), (), (), tmp_path / "log", tmp_path / "arriving")
+        task = jobs.begin(site, job)
         wait_until((tmp_path / "asked").exists, "it is not being submitted")
         task.interrupt()
         (tmp_path / "go").touch()
@@ -338,4 +455,4 @@ def test_a_job_that_is_just_being_submitted_when_it_is_cancelled_is_taken_out_of
     finally:
         (tmp_path / "go").touch()
         jobs.close()
-    assert list((tmp_path / "work").iterdir()) == []
+    assert [path.name for path in (tmp_path / "work").iterdir()] == [STORE]

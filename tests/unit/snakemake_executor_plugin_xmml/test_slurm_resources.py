@@ -18,7 +18,7 @@ SITE = Site("alpha", ssh="alpha", scheduler="slurm", partition="batch", account=
 def directives(resources: dict[str, Any]) -> list[str]:
     """The options that the job of a rule with these resources has."""
     site = with_slurm_settings(SITE, slurm_settings(resources))
-    job = SiteJob("study-1", "true", needs_of(2, resources), (), (), (), Path("log"))
+    job = SiteJob("study-1", "true", needs_of(2, resources), (), (), (), Path("log"), Path("arriving"))
     text = by_name("slurm").render(script_of(job, site, "/home/me/xmml/snakemake/study-1"))
     return [line.removeprefix("#SBATCH ") for line in text.splitlines() if line.startswith("#SBATCH ")]
 
