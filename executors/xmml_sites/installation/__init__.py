@@ -156,7 +156,8 @@ async def install(
     if is_dry_run:
         return done
     tell(f"{site.name}: {len(missing)} of {len(files)} wheels are sent ({sent_bytes / 1e6:.1f} MB)")
-    await transport.put_many([(file, f"{folder}/wheels/{file.name}") for file in missing])
+    for file in missing:  # with nothing but a shell: our own program may not run there, but another build of xMML
+        await transport.put(file, f"{folder}/wheels/{file.name}")
     await _unpack(site, transport, there.base, folder, names, note)
     return done
 

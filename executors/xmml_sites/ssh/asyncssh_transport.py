@@ -12,7 +12,6 @@ from typing import Any
 
 import asyncssh
 
-from xmml_sites.ssh.bulk_transfer import Part
 from xmml_sites.ssh.channel import CommandChannel
 from xmml_sites.ssh.channel_transport import ChannelTransport
 from xmml_sites.ssh.destination import Destination, configuration_files, read_jumps
@@ -193,12 +192,12 @@ class AsyncsshTransport(ChannelTransport):
             return HostKeyProblem(self.site, f"the host key of {destination} is not trusted: {_text(error)}")
         return SiteUnreachable(self.site, destination, _text(error))
 
-    async def open_channel(self, command: str, *, for_bulk: bool = False, part: Part | None = None) -> CommandChannel:
+    async def open_channel(self, command: str, *, for_bulk: bool = False) -> CommandChannel:
         await self.connect()
         connection = await self._bulk_connection() if for_bulk else self._connection
         assert connection is not None
         if isinstance(connection, OpensshTransport):
-            return await connection.open_channel(command, part=part)
+            return await connection.open_channel(command)
         try:
             process = await self._process(connection, command)
         except (asyncssh.Error, OSError) as error:

@@ -7,13 +7,10 @@ import codecs
 import contextlib
 import os
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from xmml_sites.ssh.failure import ConnectionLost, TooMuchOutput
 from xmml_sites.ssh.remote_shell import BEGIN
-
-if TYPE_CHECKING:
-    from xmml_sites.ssh.bulk_transfer import Part
 
 #: What login scripts may print before the command begins [bytes].
 MOST_BANNER = 2**18
@@ -41,9 +38,7 @@ class CommandChannel(Protocol):
     """A running command."""
 
     @property
-    def stdin(self) -> Writer | None:
-        """`None`: it reads a file of ours itself."""
-
+    def stdin(self) -> Writer: ...
     @property
     def stdout(self) -> Reader: ...
     @property
@@ -132,20 +127,12 @@ async def lines(site: str, reader: Reader) -> AsyncIterator[str]:
         yield rest
 
 
-async def feed(channel: CommandChannel, data: bytes | Part | None) -> bytes:
+async def feed(stdin: Writer, data: bytes) -> bytes:
     """Give a command its input; one that does not want all of it is no failure."""
-    stdin = channel.stdin
-    if stdin is None:
-        return b""
     with contextlib.suppress(BrokenPipeError, ConnectionResetError, ConnectionLost):
-        if isinstance(data, bytes):
-            for start in range(0, len(data), PIECE):
-                stdin.write(data[start : start + PIECE])
-                await stdin.drain()
-        elif data is not None:
-            async for piece in data.pieces():
-                stdin.write(piece)
-                await stdin.drain()
+        for start in range(0, len(data), PIECE):
+            stdin.write(data[start : start + PIECE])
+            await stdin.drain()
         stdin.write_eof()
     return b""
 

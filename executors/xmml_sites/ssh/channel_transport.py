@@ -13,17 +13,18 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequen
 from pathlib import Path
 from typing import Any
 
-from xmml_sites.ssh import bulk_transfer
 from xmml_sites.ssh.channel import CommandChannel, collect, feed
 from xmml_sites.ssh.command_result import CommandResult
 from xmml_sites.ssh.conversation import Conversation
 from xmml_sites.ssh.failure import MOST_SHOWN, NoAnswer, RemoteFileError, TooMuchOutput, TransportError
 from xmml_sites.ssh.processes import LeasedProcess, Leases, OwnProgram
-from xmml_sites.ssh.remote_shell import bounded, path_word, self_ending
+from xmml_sites.ssh.remote_shell import bounded, path_word, self_ending, written_whole
 from xmml_sites.ssh.transport import Forwarding
 
 #: More than this nobody wants from a command that is waited for [bytes].
 MOST_OUTPUT = 16 * 2**20
+#: The slowest rate at which a file is sent [bytes/s], and the time that it may take in any case [s].
+PUT_SLOWEST, PUT_LEAST_S = 20_000, 120.0
 #: How often a port is tried that a site has not closed yet [s].
 REOPEN_EVERY_S = 1.0
 #: sshd allows 10 sessions in a connection by default.
@@ -51,14 +52,11 @@ class ChannelTransport(abc.ABC):
         return True
 
     @abc.abstractmethod
-    async def open_channel(
-        self, command: str, *, for_bulk: bool = False, part: bulk_transfer.Part | None = None
-    ) -> CommandChannel:
+    async def open_channel(self, command: str, *, for_bulk: bool = False) -> CommandChannel:
         """Start a command. The connection is made again before if it was lost.
 
         Args:
             for_bulk: much will be written to it, or read from it.
-            part: what of a file it will read; a channel that lets it read the file itself has no `stdin`.
         """
 
     @abc.abstractmethod
@@ -122,38 +120,28 @@ class ChannelTransport(abc.ABC):
         *,
         timeout_s: float = 60.0,
     ) -> CommandResult:
-        data = stdin.encode() if isinstance(stdin, str) else stdin
-        async with self._channels:
-            status, out, err = await self.talk(command, data, timeout_s=timeout_s)
-        return CommandResult(status, out.decode(errors="replace"), err.decode(errors="replace"))
+        return await self._run(command, stdin, timeout_s=timeout_s, for_bulk=False)
 
-    async def talk(
-        self,
-        command: str,
-        stdin: bytes | bulk_transfer.Part | None = None,
-        *,
-        timeout_s: float,
-        most: int = MOST_OUTPUT,
-        for_bulk: bool = False,
-    ) -> tuple[int, bytes, bytes]:
-        """Run a command in one channel; whoever calls this has a place among the channels."""
-        await self.connect()
-        try:
-            async with asyncio.timeout(timeout_s):
-                part = stdin if isinstance(stdin, bulk_transfer.Part) else None
-                channel = await self.open_channel(bounded(command, timeout_s), for_bulk=for_bulk, part=part)
-                try:
-                    out, err, _ = await _all(
-                        collect(self.site, channel.stdout, most),
-                        collect(self.site, channel.stderr, most),
-                        feed(channel, stdin),
-                    )
-                    return await channel.wait(), out, err
-                except BaseException:
-                    await channel.abandon()
-                    raise
-        except TimeoutError:
-            raise NoAnswer(self.site, command, timeout_s) from None
+    async def _run(self, command: str, stdin: bytes | str | None, *, timeout_s: float, for_bulk: bool) -> CommandResult:
+        data = stdin.encode() if isinstance(stdin, str) else stdin or b""
+        async with self._channels:
+            await self.connect()
+            try:
+                async with asyncio.timeout(timeout_s):
+                    channel = await self.open_channel(bounded(command, timeout_s), for_bulk=for_bulk)
+                    try:
+                        out, err, _ = await _all(
+                            collect(self.site, channel.stdout, MOST_OUTPUT),
+                            collect(self.site, channel.stderr, MOST_OUTPUT),
+                            feed(channel.stdin, data),
+                        )
+                        status = await channel.wait()
+                    except BaseException:
+                        await channel.abandon()
+                        raise
+            except TimeoutError:
+                raise NoAnswer(self.site, command, timeout_s) from None
+        return CommandResult(status, out.decode(errors="replace"), err.decode(errors="replace"))
 
     async def checked(self, command: str, doing: str, stdin: bytes | str | None = None, timeout_s: float = 60.0) -> str:
         """Run a command that must succeed; its output."""
@@ -248,25 +236,16 @@ class ChannelTransport(abc.ABC):
         self._channels.release()
 
     async def put(self, local: Path, remote: str) -> None:
-        await self.put_many([(local, remote)])
-
-    async def put_many(self, files: Iterable[tuple[Path, str]]) -> None:
-        await bulk_transfer.put(self, list(files))
-
-    async def get(self, remote: str, local: Path) -> None:
-        await self.get_many([(remote, local)])
-
-    async def get_many(self, files: Iterable[tuple[str, Path]]) -> None:
-        await bulk_transfer.get(self, list(files))
+        data = await asyncio.to_thread(local.read_bytes)
+        command = written_whole(remote, len(data), local.stat().st_mode & 0o777)
+        limit_s = PUT_LEAST_S + len(data) / PUT_SLOWEST
+        answer = await self._run(command, data, timeout_s=limit_s, for_bulk=True)
+        if answer.status != 0:
+            raise RemoteFileError(self.site, f"writing {remote}", answer.said)
 
     async def put_text(self, remote: str, text: str, *, mode: int = 0o600) -> None:
-        path = path_word(remote)
-        await self.checked(
-            f'umask 077; f={path}; mkdir -p "$(dirname "$f")" && cat > "$f.part" && chmod {mode:o} "$f.part" && '
-            'mv -f "$f.part" "$f" || { s=$?; rm -f "$f.part"; exit $s; }',
-            f"writing {remote}",
-            text,
-        )
+        data = text.encode()
+        await self.checked(written_whole(remote, len(data), mode), f"writing {remote}", data)
 
     async def get_text(self, remote: str, *, limit: int = 2**20) -> str | None:
         path = path_word(remote)

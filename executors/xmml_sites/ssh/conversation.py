@@ -178,7 +178,6 @@ class Conversation:
 
     async def _write(self, channel: CommandChannel) -> None:
         stdin = channel.stdin
-        assert stdin is not None
         try:
             stdin.write(_HEAD.pack(_HELLO, 0))
             number = _HELLO

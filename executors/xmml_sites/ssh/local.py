@@ -8,7 +8,6 @@ import os
 import signal
 from pathlib import Path
 
-from xmml_sites.ssh.bulk_transfer import Part
 from xmml_sites.ssh.channel import CommandChannel, wait_until_ended
 from xmml_sites.ssh.channel_transport import ChannelTransport
 from xmml_sites.ssh.transport import Forwarding
@@ -24,17 +23,16 @@ class LocalTransport(ChannelTransport):
     async def connect(self) -> None:
         """Nothing to do."""
 
-    async def open_channel(self, command: str, *, for_bulk: bool = False, part: Part | None = None) -> CommandChannel:
-        with part.open() if part is not None else contextlib.nullcontext(asyncio.subprocess.PIPE) as stdin:
-            process = await asyncio.create_subprocess_exec(
-                "/bin/sh",
-                "-c",
-                command,
-                stdin=stdin,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
-            )
+    async def open_channel(self, command: str, *, for_bulk: bool = False) -> CommandChannel:
+        process = await asyncio.create_subprocess_exec(
+            "/bin/sh",
+            "-c",
+            command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
         return _LocalChannel(process)
 
     async def forward_local(self, host: str, port: int) -> Forwarding:
@@ -71,6 +69,7 @@ class _LocalChannel:
     """A command of this machine."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
         self._process = process

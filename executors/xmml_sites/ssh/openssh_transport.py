@@ -17,7 +17,6 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from xmml_sites.ssh.bulk_transfer import Part
 from xmml_sites.ssh.channel import CommandChannel, send_signal, wait_until_ended
 from xmml_sites.ssh.channel_transport import ChannelTransport
 from xmml_sites.ssh.destination import Destination, chosen_configuration
@@ -208,24 +207,22 @@ class OpensshTransport(ChannelTransport):
         said = (out + err).decode(errors="replace")
         return (process.returncode if process.returncode is not None else _SSH_FAILED), said
 
-    async def open_channel(self, command: str, *, for_bulk: bool = False, part: Part | None = None) -> CommandChannel:
+    async def open_channel(self, command: str, *, for_bulk: bool = False) -> CommandChannel:
         if not self._socket or (self._own and (self._master is None or self._master.returncode is not None)):
             await self.connect()
-        # The master reads the file itself: it is handed the descriptor.
-        with part.open() if part is not None else contextlib.nullcontext(asyncio.subprocess.PIPE) as stdin:
-            process = await asyncio.create_subprocess_exec(
-                "ssh",
-                *self._options,
-                *self._socket,
-                *["-T", "-o", "ControlMaster=no", "-o", "ClearAllForwardings=yes"],
-                "--",
-                self.destination.host,
-                command,
-                stdin=stdin,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
-            )
+        process = await asyncio.create_subprocess_exec(
+            "ssh",
+            *self._options,
+            *self._socket,
+            *["-T", "-o", "ControlMaster=no", "-o", "ClearAllForwardings=yes"],
+            "--",
+            self.destination.host,
+            command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
         return _OpensshChannel(self, process)
 
     async def is_lost(self) -> bool:
@@ -304,6 +301,7 @@ class _OpensshChannel:
     """A command as a client of the master."""
 
     def __init__(self, transport: OpensshTransport, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
         self._transport = transport

@@ -49,7 +49,6 @@ class ChannelProcess(abc.ABC):
             self._forget()
 
     async def write(self, data: bytes) -> None:
-        assert self._channel.stdin is not None
         try:
             self._channel.stdin.write(data)
             await self._channel.stdin.drain()
@@ -57,7 +56,6 @@ class ChannelProcess(abc.ABC):
             raise ConnectionLost(self.site, str(error)) from None
 
     async def close_stdin(self) -> None:
-        assert self._channel.stdin is not None
         self._channel.stdin.write_eof()
 
     def lines(self) -> AsyncIterator[str]:
@@ -123,7 +121,6 @@ class OwnProgram(ChannelProcess):
     async def _live(self, lease_s: float) -> None:
         """Write an empty line three times in a lease. `write` waits while the channel is full; this does not wait, so
         that the lease is renewed even then."""
-        assert self._channel.stdin is not None
         while True:
             await asyncio.sleep(lease_s / 3)
             with contextlib.suppress(OSError, TransportError):

@@ -24,6 +24,19 @@ def path_word(path: str) -> str:
     return shlex.quote(path)
 
 
+def written_whole(path: str, size: int, mode: int) -> str:
+    """A file that is written from the standard input, made whole before it has its name; folders on the way are made.
+
+    What comes to an end before so many bytes was cut off. Another command may still write the same file: that of a
+    launcher that was killed, and is gone on with.
+    """
+    return (
+        f'umask 077; f={path_word(path)}; p="$f.$$.part"; mkdir -p "$(dirname "$f")" && cat > "$p" && '
+        f'[ "$(wc -c < "$p")" -eq {size} ] && chmod {mode:o} "$p" && mv -f "$p" "$f" || '
+        '{ s=$?; rm -f "$p"; exit $s; }'
+    )
+
+
 def guarded(line: str, otherwise: str) -> str:
     """A line that a user has written, which may end in a comment, and what is done if it fails: `$?` says how."""
     return f"{{ :; {line}\n}} || {otherwise}"

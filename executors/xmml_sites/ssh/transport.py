@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -140,16 +140,9 @@ class Transport(Protocol):
         """
 
     async def put(self, local: Path, remote: str) -> None:
-        """Copy a file there; folders on the way are made, permissions kept. It appears complete or not at all."""
-
-    async def put_many(self, files: Iterable[tuple[Path, str]]) -> None:
-        """Copy files there, small ones together, large ones in parts side by side."""
-
-    async def get(self, remote: str, local: Path) -> None:
-        """Copy a file here."""
-
-    async def get_many(self, files: Iterable[tuple[str, Path]]) -> None:
-        """Copy files here."""
+        """Copy a file to a site that has nothing but a shell; folders on the way are made, permissions kept. It appears
+        complete or not at all. It is held in memory, and travels in one channel: where our program is, and for many or
+        large files, `xmml_sites.transfer` is faster."""
 
     async def put_text(self, remote: str, text: str, *, mode: int = 0o600) -> None:
         """Write a small file there, at once or not at all."""

@@ -10,7 +10,7 @@ import pytest
 from processes import is_running
 from ssh_transports import OVER_SSH, make
 from waiting import LIMIT_S, until
-from xmml_sites.ssh import CommandExited, NoAnswer, RemoteFileError, TooMuchOutput, TransportError, bulk_transfer
+from xmml_sites.ssh import CommandExited, NoAnswer, RemoteFileError, TooMuchOutput, TransportError
 from xmml_sites.ssh.openssh_transport import OpensshTransport
 from xmml_sites.transfer.conversation_stream import ConversationStream
 from xmml_sites.transfer.message_stream import ConnectionBroken
@@ -272,47 +272,30 @@ def test_a_command_that_fails_while_it_is_spoken_with_says_why(using):
     using(work)
 
 
-def test_small_and_large_files_travel_both_ways_with_their_permissions(using, tmp_path):
+def test_small_and_large_files_get_there_with_their_permissions(using, tmp_path):
     files = {"empty": b"", "small": b"abc\0\n", "program": b"#!/bin/sh\n", "large": LARGE}
-    here, there, back = tmp_path / "here", tmp_path / "the re's", tmp_path / "back"
+    here, there = tmp_path / "here", tmp_path / "the re's"
     here.mkdir()
     for name, data in files.items():
         (here / name).write_bytes(data)
     (here / "program").chmod(0o755)
 
     async def work(transport):
-        await transport.put_many([(here / name, f"{there}/deep/{name}") for name in files])
-        await transport.get_many([(f"{there}/deep/{name}", back / name) for name in files])
+        for name in files:
+            await transport.put(here / name, f"{there}/deep/{name}")
         answer = await transport.hash_files([f"{there}/deep/{name}" for name in files] + [f"{there}/none"])
         assert answer == {f"{there}/deep/{n}": hashlib.sha256(data).hexdigest() for n, data in files.items()}
+        if using.kind == "asyncssh":
+            assert isinstance(transport._bulk, OpensshTransport)
 
     using(work, 120)
     for name, data in files.items():
         assert (there / "deep" / name).read_bytes() == data
-        assert (back / name).read_bytes() == data
-        assert (back / name).stat().st_mode == (here / name).stat().st_mode
-    assert {path.name for path in [*(there / "deep").iterdir(), *back.iterdir()]} == set(files)
+        assert (there / "deep" / name).stat().st_mode == (here / name).stat().st_mode
+    assert {path.name for path in (there / "deep").iterdir()} == set(files)
 
 
-def test_a_large_file_goes_there_in_parts(using, tmp_path, monkeypatch):
-    monkeypatch.setattr(bulk_transfer, "PART", 2**22)
-    local, remote = tmp_path / "here", tmp_path / "there"
-    local.write_bytes(LARGE)
-    local.chmod(0o750)
-
-    async def work(transport):
-        await transport.put(local, str(remote))
-        if using.kind == "asyncssh":
-            assert isinstance(transport._bulk, OpensshTransport)
-
-    using(work)
-    assert remote.read_bytes() == LARGE
-    assert remote.stat().st_mode & 0o777 == 0o750
-
-
-@pytest.mark.parametrize("part", [2**22, 2**30])
-def test_a_file_that_two_bring_at_once_comes_whole(using, tmp_path, monkeypatch, part):
-    monkeypatch.setattr(bulk_transfer, "PART", part)
+def test_a_file_that_two_bring_at_once_comes_whole(using, tmp_path):
     versions = [LARGE, LARGE[::-1]]
     for number, data in enumerate(versions):
         (tmp_path / f"{number}").write_bytes(data)
@@ -323,35 +306,6 @@ def test_a_file_that_two_bring_at_once_comes_whole(using, tmp_path, monkeypatch,
     using(work)
     assert (tmp_path / "there").read_bytes() in versions
     assert [path.name for path in tmp_path.glob("there*")] == ["there"]
-
-
-@pytest.mark.parametrize("part", [2**22, 2**30])
-def test_a_file_that_becomes_shorter_on_its_way_does_not_get_there(using, tmp_path, monkeypatch, part):
-    monkeypatch.setattr(bulk_transfer, "PART", part)
-    local, remote = tmp_path / "here", tmp_path / "there"
-    local.write_bytes(LARGE)
-    put = bulk_transfer._put_in_parts if part < len(LARGE) else bulk_transfer._put_whole
-
-    async def work(transport):
-        with pytest.raises(OSError, match="has become shorter"):
-            await put(transport, local, str(remote), len(LARGE) + 1)
-
-    using(work)
-    assert not remote.exists()
-    assert not list(tmp_path.glob("there*"))
-
-
-def test_a_thousand_small_files_take_few_commands(using, tmp_path):
-    here, there = tmp_path / "here", tmp_path / "there"
-    here.mkdir()
-    for number in range(1000):
-        (here / f"{number}").write_text(f"file {number}")
-
-    async def work(transport):
-        await transport.put_many([(path, f"{there}/{path.name}") for path in here.iterdir()])
-
-    using(work)
-    assert {path.name: path.read_text() for path in there.iterdir()} == {str(n): f"file {n}" for n in range(1000)}
 
 
 def test_text_is_written_for_the_owner_alone_and_read_back(using, tmp_path):
@@ -395,15 +349,6 @@ def test_paths_may_begin_with_the_home_directory(using, tmp_path):
             await transport.remove(f"~/{name}")
 
     using(work)
-
-
-def test_a_file_that_is_not_there_is_named(using, tmp_path):
-    async def work(transport):
-        with pytest.raises(RemoteFileError, match=f"reading {tmp_path}/none failed: .*No such file"):
-            await transport.get(f"{tmp_path}/none", tmp_path / "local")
-
-    using(work)
-    assert not list(tmp_path.glob("local*"))
 
 
 @pytest.mark.parametrize("size", [100, len(LARGE)])

@@ -1,6 +1,7 @@
 """Both kinds of ssh over the wide area of the test bed: what a real network and real quotas do to them."""
 
 import asyncio
+import hashlib
 import os
 import time
 
@@ -44,14 +45,16 @@ def test_commands_and_files_cross_the_wide_area(bed, kind, tmp_path):
     small.write_text("small")
 
     async def work(transport):
-        await transport.put_many([(large, "~/staged/large"), (small, "~/staged/small")])
-        await transport.get("~/staged/large", tmp_path / "back")
+        for file in (large, small):
+            await transport.put(file, f"~/staged/{file.name}")
+        hashes = await transport.hash_files(["~/staged/large"])
         answer = await transport.run("hostname; whoami; ls staged")
         await transport.remove("~/staged")
-        return answer.stdout.split()
+        return answer.stdout.split(), hashes["~/staged/large"]
 
-    assert over(bed, kind, "beta", work) == ["beta-login", "asmith", "large", "small"]
-    assert (tmp_path / "back").read_bytes() == large.read_bytes()
+    said, sha256 = over(bed, kind, "beta", work)
+    assert said == ["beta-login", "asmith", "large", "small"]
+    assert sha256 == hashlib.sha256(large.read_bytes()).hexdigest()
 
 
 def test_jobs_are_submitted_watched_and_cancelled(bed, kind):
@@ -84,7 +87,7 @@ def test_a_full_quota_is_named_and_nothing_half_written_stays(bed, kind, tmp_pat
 
     async def work(transport):
         with pytest.raises(RemoteFileError) as error:
-            await transport.put_many([(file, f"{full}/deep/{n}") for n in range(4)])
+            await asyncio.gather(*(transport.put(file, f"{full}/deep/{n}") for n in range(4)))
         with pytest.raises(RemoteFileError) as text_error:
             await transport.put_text(f"{full}/text", "x" * 10000)
         left = await transport.run(f"find {full} -name '*.part'")

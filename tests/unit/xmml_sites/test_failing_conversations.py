@@ -9,7 +9,6 @@ import sys
 import pytest
 from waiting import LIMIT_S, until
 from xmml_sites.ssh import CommandExited, RemoteFileError, TooMuchOutput, TransportError
-from xmml_sites.ssh.bulk_transfer import Part
 from xmml_sites.ssh.channel import CommandChannel
 from xmml_sites.ssh.conversation import LONGEST_MESSAGE_B, Conversation
 from xmml_sites.ssh.local import LocalTransport
@@ -27,8 +26,8 @@ def writing(frames: str) -> str:
 class Refusing(LocalTransport):
     """A site whose login scripts let no command begin, and say why."""
 
-    async def open_channel(self, command: str, *, for_bulk: bool = False, part: Part | None = None) -> CommandChannel:
-        return await super().open_channel("echo Your account has expired; exit 1", for_bulk=for_bulk, part=part)
+    async def open_channel(self, command: str, *, for_bulk: bool = False) -> CommandChannel:
+        return await super().open_channel("echo Your account has expired; exit 1", for_bulk=for_bulk)
 
 
 async def heard(command: str, count: int, transport: LocalTransport | None = None) -> None:
@@ -105,8 +104,8 @@ class SlowToAbandon(LocalTransport):
 
     begun = ended = 0
 
-    async def open_channel(self, command: str, *, for_bulk: bool = False, part: Part | None = None) -> CommandChannel:
-        channel = await super().open_channel(command, for_bulk=for_bulk, part=part)
+    async def open_channel(self, command: str, *, for_bulk: bool = False) -> CommandChannel:
+        channel = await super().open_channel(command, for_bulk=for_bulk)
         abandon = channel.abandon
 
         async def slowly() -> None:
