@@ -26,7 +26,7 @@ pub struct Object {
 
 /// What is known of an object.
 enum Known {
-    Taken(Attributes),
+    Taken(Box<Attributes>),
     /// As a program gives it to an instance without a run.
     Given(Vec<(String, Value)>),
 }
@@ -50,7 +50,7 @@ impl Known {
 impl From<core::Object> for Object {
     fn from(object: core::Object) -> Object {
         let message = CoreMessage { data: object.data, ..CoreMessage::default() };
-        Object { content: Message::from(message), attributes: Known::Taken(object.attributes) }
+        Object { content: Message::from(message), attributes: Known::Taken(Box::new(object.attributes)) }
     }
 }
 
