@@ -112,7 +112,9 @@ impl WaitFor {
         }
         let sending = self.sending.iter().map(|end| &state.conduits.sending[*end]).filter(|end| !end.is_gone());
         let sending = sending.map(|end| (end.spec.id, WaitKind::Send));
-        let receiving = self.receiving.iter().map(|end| (state.conduits.receiving[*end].spec.id, WaitKind::Receive));
+        let receiving = self.receiving.iter().map(|end| &state.conduits.receiving[*end]);
+        let receiving = receiving.filter(|end| !self.is_any || !end.is_finished());
+        let receiving = receiving.map(|end| (end.spec.id, WaitKind::Receive));
         let holders = self.open.first().map(|_| (0, WaitKind::Holders));
         sending.chain(receiving).chain(holders).map(|(conduit, kind)| Wait { conduit, kind }).collect()
     }
@@ -432,24 +434,28 @@ fn glance(runtime: &Runtime, connections: &[Arc<Connection>], seen: u64, times: 
     false
 }
 
-/// What may pass while a caller waits: messages taken off the conduits that it waits for, and objects that backlogs give out.
+/// What may pass while a caller waits: messages taken off the conduits that it waits for, objects that backlogs give out to readers that the
+/// model knows, and conduits that come to their end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Passed {
     taken: u64,
     given: u64,
     unsettled: u64,
-    /// Readers that have left.
-    gone: usize,
+    ended: usize,
 }
 
 impl Passed {
     fn of(state: &State, what: &WaitFor) -> Passed {
-        let served = || state.backlogs.all_ends().map(|end| &state.conduits.sending[end]);
+        let served = || {
+            let ends = state.backlogs.all_ends().map(|end| &state.conduits.sending[end]);
+            ends.filter(|end| !end.spec.leads_to_tap())
+        };
         Passed {
             taken: what.receiving_ends(state).map(|end| state.conduits.receiving[end].taken).sum(),
             given: served().map(|end| end.sent).sum(),
             unsettled: served().map(|end| end.untaken()).sum(),
-            gone: served().filter(|end| end.is_gone()).count(),
+            ended: what.sending.iter().filter(|end| state.conduits.sending[**end].is_gone()).count()
+                + what.receiving.iter().filter(|end| state.conduits.receiving[**end].is_finished()).count(),
         }
     }
 }
