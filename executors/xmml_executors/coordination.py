@@ -709,7 +709,7 @@ class Coordination:
         waits = tuple((each.conduit, each.kind) for each in event.waits)
         record.waits_for = tuple(self._awaited(record.name, *wait) for wait in waits)
         self._waiting[record.name] = deadlock.Waiting(
-            record.name, event.epoch, waits, event.sent, event.received, event.is_any
+            record.name, event.epoch, waits, event.sent, event.received, event.is_any, event.is_timed
         )
         self._is_to_look = True
         return []
@@ -754,7 +754,15 @@ class Coordination:
             waiting = {name: report for name, report in waiting.items() if name not in self._absences}
         if any(deadlock.is_for_holders(report) for report in waiting.values()):
             staying = frozenset(name for name, record in self.records.items() if record.may_still_act)
-        cycle = deadlock.find_cycle(waiting, self.plan.by_conduit, self._mappers, staying)
+        lasting = {name: report for name, report in waiting.items() if not report.is_timed}
+        cycle = deadlock.find_cycle(lasting, self.plan.by_conduit, self._mappers, staying)
+        if cycle is None and len(lasting) < len(waiting):
+            # Who waits for some time only goes on by itself; but others need not wait so long if a conduit is too small.
+            cycle = deadlock.find_cycle(waiting, self.plan.by_conduit, self._mappers, staying)
+            if cycle is not None and deadlock.judge(cycle, self._capacities) is None:
+                return []
+        else:
+            waiting = lasting
         if cycle is None:
             return []
         self._suspected = cycle

@@ -70,6 +70,7 @@ class Waiting:
         epoch: names this wait; a later wait has a larger one.
         waits: what it waits for: all of them, or any one of them.
         is_any: any one of them lets it go on.
+        is_timed: it goes on after some time, whatever happens.
         sent, received: its messages so far, by conduit.
     """
 
@@ -78,6 +79,7 @@ class Waiting:
     epoch: int
     waits: tuple[Wait, ...]
     is_any: bool
+    is_timed: bool
     sent: Mapping[int, int]
     received: Mapping[int, int]
 

@@ -40,6 +40,7 @@ class Waiting:
         waits: conduits it waits for, all of them; of kind "settled", until the receiver has dealt with its objects of a
             queue; of kind "holders", whoever may have a handle of it.
         is_any: any one of them lets it go on.
+        is_timed: it goes on after some time, whatever happens.
         sent, received: its messages so far, by conduit.
     """
 
@@ -49,6 +50,7 @@ class Waiting:
     sent: Mapping[int, int] = field(default_factory=dict)
     received: Mapping[int, int] = field(default_factory=dict)
     is_any: bool = False
+    is_timed: bool = False
 
 
 @dataclass(frozen=True)

@@ -40,13 +40,15 @@ pub enum ToCoordinator {
         messages_received: u64,
         bytes_received: u64,
     },
-    /// It has been waiting for 100 ms, for all of `waits`, or (`is_any`) for any one of them; `sent` and `received` count messages per
-    /// conduit.
+    /// It has been waiting for 100 ms, for all of `waits`, or (`is_any`) for any one of them, for ever or (`is_timed`) for some time; `sent`
+    /// and `received` count messages per conduit.
     Waiting {
         epoch: u64,
         waits: Vec<Wait>,
         #[serde(default)]
         is_any: bool,
+        #[serde(default)]
+        is_timed: bool,
         sent: Vec<(u32, u64)>,
         received: Vec<(u32, u64)>,
     },
@@ -181,8 +183,8 @@ mod tests {
 
     #[test]
     fn a_control_message_survives_the_wire() {
-        let message =
-            ToCoordinator::Waiting { epoch: 3, waits: vec![], is_any: false, sent: vec![(1, 2)], received: vec![] };
+        let (waits, sent, received) = (vec![], vec![(1, 2)], vec![]);
+        let message = ToCoordinator::Waiting { epoch: 3, waits, is_any: false, is_timed: true, sent, received };
         assert_eq!(ToCoordinator::decode(&message.encode(), "test").unwrap(), message);
     }
 

@@ -271,6 +271,7 @@ fn honest(part: Part, method: &str, door: &Door) -> Vec<Act> {
             kind: if part == Part::Sender { WaitKind::Send } else { WaitKind::Receive },
         }],
         is_any: false,
+        is_timed: false,
         sent: if part == Part::Sender { vec![(CONDUIT, 3)] } else { vec![] },
         received: if part == Part::Sender { vec![] } else { vec![(CONDUIT, 3)] },
     }));

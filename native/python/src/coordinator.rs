@@ -176,10 +176,10 @@ fn to_dict(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyDict>> {
             "messages_sent": messages_sent, "bytes_sent": bytes_sent,
             "messages_received": messages_received, "bytes_received": bytes_received,
         ),
-        Event::Waiting { instance, epoch, waits, is_any, sent, received } => {
+        Event::Waiting { instance, epoch, waits, is_any, is_timed, sent, received } => {
             let waits = waits.into_iter().map(|w| wait(py, w)).collect::<PyResult<Vec<_>>>()?;
             dict!(py,
-                "event": "waiting", "instance": instance, "epoch": epoch, "waits": waits, "is_any": is_any, "sent": sent, "received": received,
+                "event": "waiting", "instance": instance, "epoch": epoch, "waits": waits, "is_any": is_any, "is_timed": is_timed, "sent": sent, "received": received,
             )
         }
         Event::Resumed { instance, epoch } => {

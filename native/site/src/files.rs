@@ -730,7 +730,9 @@ mod tests {
             let names: Vec<_> = results.found.iter().map(|path| path.shown().into_owned()).collect();
             (names, results.links)
         };
-        let below = |top: &str, names: &[&str]| names.iter().map(|name| format!("a/work/{top}/{name}")).collect();
+        let below = |top: &str, names: &[&str]| -> Vec<String> {
+            names.iter().map(|name| format!("a/work/{top}/{name}")).collect()
+        };
         assert_eq!(found("tree", false), (below("tree", &[".hidden", "deep/leaf"]), 3));
         assert_eq!(found("tree", true), (below("tree", &[".hidden", "deep/leaf", "one"]), 1));
         assert_eq!(found("last", true), (below("last", &[".hidden", "deep/leaf", "one"]), 1));

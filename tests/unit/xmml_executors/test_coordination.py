@@ -82,7 +82,7 @@ def left(name: str, runs: int = 1, conduits: Sequence[ConduitTotals] = ()) -> Le
 
 def waits(name: str, *on: tuple[int, WaitKind], epoch: int = 1, **counts: dict[int, int]) -> Waiting:
     listed = tuple(Wait(*each) for each in on)
-    return Waiting(name, epoch, listed, False, counts.get("sent", {}), counts.get("received", {}))
+    return Waiting(name, epoch, listed, False, False, counts.get("sent", {}), counts.get("received", {}))
 
 
 def confirmed(name: str, epoch: int = 1, still: bool = True) -> Confirmed:
@@ -383,6 +383,21 @@ def test_a_cycle_is_a_deadlock_only_after_each_member_has_confirmed(make_plan: M
     status, reason = outcome(run)
     assert status is ExitStatus.DEADLOCK
     assert "a waits at i for the first message of b.o; b waits at i for the first message of a.o" in reason
+
+
+def test_who_waits_for_some_time_only_belongs_to_no_deadlock(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b", couplings=[("a", "b"), ("b", "a")]))
+    hear(run, dataclasses.replace(waits("a", (1, "receive")), is_timed=True), 1.0)
+    assert hear(run, waits("b", (0, "receive")), 1.0) == []
+    assert hear(run, waits("a", (1, "receive"), epoch=2), 2.0) == [Confirm("a", 2), Confirm("b", 1)]
+
+
+def test_a_conduit_that_is_too_small_grows_also_where_one_waits_for_some_time_only(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b", couplings=[("a", "b"), ("a", "b")]))
+    hear(run, waits("a", (0, "send"), sent={0: 4}), 1.0)
+    hear(run, dataclasses.replace(waits("b", (1, "receive")), is_timed=True), 1.0)
+    hear(run, confirmed("a"), 1.1)
+    assert of_kind(hear(run, confirmed("b"), 1.1), Grow) == [Grow(0, 8)]
 
 
 def test_under_a_debugger_a_deadlock_is_told_but_does_not_end_the_run(make_plan: MakePlan) -> None:

@@ -104,7 +104,7 @@ def test_nothing_of_a_run_depends_on_a_tap(plan: Plan) -> None:
     run = tapped(plan)
     told = [
         *run.on_native(Joined("tap-1", 9, "here", "python", "1.0"), 1.0),
-        *run.on_native(Waiting("tap-1", 1, (Wait(FIRST_OPENED, "receive"),), False, {}, {}), 2.0),
+        *run.on_native(Waiting("tap-1", 1, (Wait(FIRST_OPENED, "receive"),), False, False, {}, {}), 2.0),
         *run.on_native(Lost("tap-1"), 3.0),
     ]
     assert told == [

@@ -53,13 +53,14 @@ pub enum Event {
         messages_received: u64,
         bytes_received: u64,
     },
-    /// An instance has been waiting for longer than 100 ms, for all of `waits` or for any one of them; with its messages sent and received
-    /// per conduit (id, count).
+    /// An instance has been waiting for longer than 100 ms, for all of `waits` or for any one of them, for ever or for some time; with its
+    /// messages sent and received per conduit (id, count).
     Waiting {
         instance: String,
         epoch: u64,
         waits: Vec<Wait>,
         is_any: bool,
+        is_timed: bool,
         sent: Vec<(u32, u64)>,
         received: Vec<(u32, u64)>,
     },

@@ -362,8 +362,14 @@ impl<T, F: FnMut(&mut State) -> Result<Option<T>>> Waiting<'_, T, F> {
         let Waiting { runtime, what, until, .. } = *self;
         let flag = runtime.state().waiters.enrol().map_err(|error| Error::io("make an eventfd", &error))?;
         let enrolment = Enrolment { runtime, flag };
-        let mut report =
-            Report { runtime, at: began + REPORT_AFTER, epoch: None, passed: Passed::default(), is_held_back: false };
+        let mut report = Report {
+            runtime,
+            at: began + REPORT_AFTER,
+            epoch: None,
+            passed: Passed::default(),
+            is_timed: until.is_some(),
+            is_held_back: false,
+        };
         let interrupt = runtime.interrupt();
         loop {
             let mut state = runtime.state();
@@ -467,6 +473,8 @@ struct Report<'a> {
     epoch: Option<u64>,
     /// What had passed at the time of the report.
     passed: Passed,
+    /// The wait ends after some time.
+    is_timed: bool,
     /// Nothing is reported, since other threads may go on.
     is_held_back: bool,
 }
@@ -500,9 +508,10 @@ impl Report<'_> {
         let epoch = state.reported.begin();
         let (mut sent, received) = state.conduits.counts();
         state.backlogs.count_newest(&state.conduits, &mut sent);
-        let is_any = what.is_any;
+        let (is_any, is_timed) = (what.is_any, self.is_timed);
         let waits = what.waits(state).into_iter().filter(|wait| is_any || !state.conduits.has_met(wait)).collect();
-        state.deferred.say(&self.runtime.control, &ToCoordinator::Waiting { epoch, waits, is_any, sent, received });
+        let waiting = ToCoordinator::Waiting { epoch, waits, is_any, is_timed, sent, received };
+        state.deferred.say(&self.runtime.control, &waiting);
         epoch
     }
 

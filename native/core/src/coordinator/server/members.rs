@@ -126,8 +126,8 @@ impl Server {
                 messages_received,
                 bytes_received,
             },
-            ToCoordinator::Waiting { epoch, waits, is_any, sent, received } => {
-                Event::Waiting { instance, epoch, waits, is_any, sent, received }
+            ToCoordinator::Waiting { epoch, waits, is_any, is_timed, sent, received } => {
+                Event::Waiting { instance, epoch, waits, is_any, is_timed, sent, received }
             }
             ToCoordinator::Resumed { epoch } => Event::Resumed { instance, epoch },
             ToCoordinator::Confirmed { epoch, still } => Event::Confirmed { instance, epoch, still },
