@@ -132,7 +132,8 @@ fn who_leaves_twice_joins_twice_or_comes_back_without_having_gone_fails_by_name(
 #[test]
 fn who_speaks_of_what_is_not_its_own_fails_by_name() {
     use ToCoordinator as Word;
-    let waiting = |waits, sent, received| Word::Waiting { epoch: 1, waits, is_any: false, sent, received };
+    let waiting =
+        |waits, sent, received| Word::Waiting { epoch: 1, waits, is_any: false, is_timed: false, sent, received };
     let receive = |conduit| Wait { conduit, kind: WaitKind::Receive };
     for (said, problem) in [
         (waiting(vec![receive(1)], vec![], vec![]), "receiving on conduit 1, which does not end at it"),
