@@ -431,9 +431,9 @@ class Coordination:
                 what = "messages" if conduit.pool is None else "objects"
                 may_lose = conduit.pool is not None and conduit.pool.may_lose
                 why = "as run:loss allows" if may_lose else "the receiver had left"
-                if self._leads_to_tap(each.conduit):
-                    why = "the tap was slow"
                 told = f"{each.dropped:,} of its {what} on {conduit.name} were not received: {why}"
+                if self._leads_to_tap(each.conduit):
+                    told = f"up to {each.dropped:,} objects on {conduit.name} were missed: the tap was slow"
                 orders.append(Notice(told, record.name))
         return orders
 
@@ -757,7 +757,7 @@ class Coordination:
         lasting = {name: report for name, report in waiting.items() if not report.is_timed}
         cycle = deadlock.find_cycle(lasting, self.plan.by_conduit, self._mappers, staying)
         if cycle is None and len(lasting) < len(waiting):
-            # Who waits for some time only goes on by itself; but others need not wait so long if a conduit is too small.
+            # Who waits for some time only goes on by itself; others need not wait so long if a conduit is too small.
             cycle = deadlock.find_cycle(waiting, self.plan.by_conduit, self._mappers, staying)
             if cycle is not None and deadlock.judge(cycle, self._capacities) is None:
                 return []

@@ -109,6 +109,8 @@ class QueryServer:
         """Something that may be a part of an answer."""
         if isinstance(event, events.Opened):
             self._plan = self._plan.with_opened([event.conduit])
+        elif isinstance(event, events.Left | events.Lost):
+            self._plan = self._plan.without_tap(event.instance)
         for asker in list(self._askers):
             match event:
                 case events.Figures() if isinstance(asker.query, AskStatus) and event.number == asker.number:

@@ -24,7 +24,7 @@ def add_tap_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "ports",
         metavar="PORTS",
-        type=lambda text: [each for each in text.split(",") if each],
+        type=_ports,
         help='out ports, such as "flow.velocity,tissue.*" (* stands for anything; all copies of an instance are meant)',
     )
     parser.add_argument(
@@ -38,8 +38,15 @@ def add_tap_options(parser: ArgumentParser) -> None:
         metavar="SIZE",
         type=_size,
         default=DEFAULT_LIMIT_BYTES,
-        help="how much is held at each port while it waits (64 MiB); what passes meanwhile is missed",
+        help="how much is held at each port while it waits (64 MB); what passes meanwhile is missed",
     )
+
+
+def _ports(text: str) -> list[str]:
+    found = [each.strip() for each in text.split(",") if each.strip()]
+    if not found:
+        raise ArgumentTypeError('no port is named; write for example "flow.velocity"')
+    return found
 
 
 def _size(text: str) -> int:
@@ -48,7 +55,7 @@ def _size(text: str) -> int:
     except UnitError as error:
         raise ArgumentTypeError(str(error)) from None
     if found < 1:
-        raise ArgumentTypeError(f"{text} is no amount of memory; write for example 64MiB")
+        raise ArgumentTypeError(f"{text} is no amount of memory; write for example 64MB")
     return int(found)
 
 

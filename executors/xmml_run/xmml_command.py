@@ -17,7 +17,12 @@ from xmml_run.errors import NotARun
 
 def xmml_command(arguments: Sequence[str]) -> int:
     """Carry out one of the commands and return its exit status."""
-    options = xmml_parser(next((word for word in arguments if word in COMMANDS), None)).parse_args(arguments)
+    command = next((word for word in arguments if word in COMMANDS), None)
+    behind = getattr(_module(command), "BEHIND", None) if command is not None else None
+    place = arguments.index("--") if behind is not None and "--" in arguments else len(arguments)
+    options = xmml_parser(command).parse_args(arguments[:place])
+    if behind is not None and place < len(arguments):
+        setattr(options, behind, list(arguments[place + 1 :]))
     try:
         return int(_module(options.command).run(options))
     except NotARun as error:

@@ -464,6 +464,11 @@ class Plan:
         opened = tuple(conduits)
         return dataclasses.replace(self, conduits=self.conduits + opened) if opened else self
 
+    def without_tap(self, name: str) -> Plan:
+        """Return the plan without the conduits to a tap; of any other instance, the plan itself."""
+        left = tuple(each for each in self.conduits if each.pool is None or not each.pool.is_tap or each.receiver != name)
+        return dataclasses.replace(self, conduits=left) if len(left) < len(self.conduits) else self
+
     def spec(self, name: str) -> dict[str, Any]:
         """Return what the coordinator tells an instance about itself: the native `InstanceSpec` as plain values."""
         instance = self.by_name[name]

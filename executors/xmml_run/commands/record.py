@@ -27,15 +27,15 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Keep objects until the run ends."""
     from xmml_native import Instance
-    from xmml_native.archive import ArchiveError
+    from xmml_native.archive import ArchiveError, ArchiveWriter
     from xmml_native.errors import RunAborted
     from xmml_native.terminals import keep_all
 
     join_as_tap(options, "record")
     try:
-        with Instance() as me:
+        with ArchiveWriter(options.output) as archive, Instance() as me:
             try:
-                count = keep_all(me, PORT, options.output)
+                count = keep_all(me, PORT, archive)
                 print(f"xmml record: {count:,} objects are in {shown(options.output)}", file=sys.stderr)
             except RunAborted as error:
                 print(f"xmml record: {shown(str(error))}", file=sys.stderr)

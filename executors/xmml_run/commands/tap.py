@@ -15,6 +15,9 @@ from xmml_run.object_text import object_line, plain_attributes
 from xmml_run.tapping import add_tap_options, join_as_tap
 from xmml_run.terminal_text import shown
 
+#: What stands behind `--` is this argument, wherever options stand before.
+BEHIND = "program"
+
 DESCRIPTION = (
     "Show what passes out ports of a run that goes on: the messages of ordinary couplings, and the objects of pools. "
     "The run does not wait for a tap, and goes on whatever becomes of it; what it is too slow for is lost to it. "
@@ -25,10 +28,11 @@ DESCRIPTION = (
 
 def add_options(parser: ArgumentParser) -> None:
     """Add the options of the command."""
+    parser.usage = "xmml tap RUN PORTS [--select SELECTOR] [--limit SIZE] [--json | -- COMMAND ...]"
     add_tap_options(parser)
     parser.add_argument("--json", action="store_true", help="an object of JSON a line, with all attributes")
     parser.add_argument(
-        "program", metavar="-- COMMAND", nargs="*", help="a program that takes the objects, and its arguments"
+        BEHIND, metavar="-- COMMAND", nargs="*", help="a program that takes the objects, and its arguments"
     )
 
 

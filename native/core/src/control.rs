@@ -149,8 +149,8 @@ pub enum ToInstance {
     NobodyElse,
     /// A tap has joined: this conduit shows it what passes an out port from now on.
     Tap { conduit: ConduitSpec },
-    /// The tap at the end of this conduit is gone.
-    TapGone { conduit: u32 },
+    /// This tap is gone.
+    TapGone { tap: String },
     /// Answers `Leaving`: the coordinator has it; the connection may close.
     Goodbye,
 }

@@ -283,7 +283,8 @@ fn honest(part: Part, method: &str, door: &Door) -> Vec<Act> {
 fn words(part: Part) -> Vec<ToCoordinator> {
     use ToCoordinator as Word;
     let wait = |kind| Wait { conduit: 99, kind };
-    let waiting = |waits| Word::Waiting { epoch: 9, waits, is_any: false, sent: vec![], received: vec![] };
+    let waiting =
+        |waits| Word::Waiting { epoch: 9, waits, is_any: false, is_timed: false, sent: vec![], received: vec![] };
     let totals = |conduit, sent, received| ConduitTotals { conduit, sent, received, bytes: 0, dropped: 0, replaced: 0 };
     let leaving = |conduits, waited_s| Word::Leaving { runs: 1, conduits, waited_s };
     let table = Table { place: Place::here(), entries: vec![] };
@@ -308,8 +309,8 @@ fn words(part: Part) -> Vec<ToCoordinator> {
         waiting(vec![wait(WaitKind::Receive)]),
         waiting(vec![wait(WaitKind::Send)]),
         waiting(vec![wait(WaitKind::Holders)]),
-        Word::Waiting { epoch: 9, waits: vec![], is_any: true, sent: vec![(99, 1)], received: vec![] },
-        Word::Waiting { epoch: 9, waits: vec![], is_any: true, sent: vec![], received: vec![(99, 1)] },
+        Word::Waiting { epoch: 9, waits: vec![], is_any: true, is_timed: false, sent: vec![(99, 1)], received: vec![] },
+        Word::Waiting { epoch: 9, waits: vec![], is_any: true, is_timed: false, sent: vec![], received: vec![(99, 1)] },
         Word::Resumed { epoch: 77 },
         Word::Confirmed { epoch: 77, still: true },
         Word::Warning { text: text(1 << 20) },

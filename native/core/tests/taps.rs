@@ -8,7 +8,7 @@ use std::time::Duration;
 use support::farms::{coupled, put};
 use support::{await_that, receive, send, Model, Run, LIMIT};
 use xmml_core::coordinator::Event;
-use xmml_core::instance::{Instance, Received, Sent, Taken};
+use xmml_core::instance::{Instance, Received, Sent, Stamps, Taken};
 use xmml_core::spec::{ConduitSpec, InstanceSpec, PoolSpec, FIRST_OPENED};
 use xmml_wire::data::Data;
 
@@ -252,4 +252,100 @@ fn handles_end_when_only_a_tap_is_left() {
     let _handle = b.handle("open", 0, &[]).unwrap();
     a.leave().unwrap();
     assert!(matches!(b.receive("open", None, Some(LIMIT)).unwrap(), Received::Ended));
+}
+
+#[test]
+fn put_in_a_group_counts_no_tap() {
+    let run = Run::of(coupled("shm", &["a"], 1, &PoolSpec::default(), 1 << 20));
+    let (a, _reader) = (run.join("a"), run.join("worker[0]"));
+    let tap = opened(&run, tap("shm", &["a"], "", 1 << 20));
+    a.begin_group("out", &[]).unwrap();
+    assert_eq!(put(&a, 1), 1);
+    assert_eq!(a.end_group("out").unwrap(), 1);
+    assert_eq!(next(&tap).map(|(number, _)| number), Some(1));
+}
+
+#[test]
+fn what_cannot_be_shown_to_a_tap_reaches_the_receivers_all_the_same() {
+    let run = pair("shm");
+    let (a, b) = (free(&run, "a"), free(&run, "b"));
+    let tap = opened(&run, tap("shm", &["a"], "", 1 << 20));
+    let deep = (0..64).fold(Data::Int(1), |inner, _| Data::List(vec![inner]));
+    assert_eq!(a.send("out", None, deep.clone(), Stamps::default()).unwrap(), Sent::Queued);
+    send(&a, "out", 2);
+    assert_eq!(next(&tap).map(|(number, _)| number), Some(2));
+    let Received::Message(message) = b.receive("in", None, Some(LIMIT)).unwrap() else { panic!("no message") };
+    assert_eq!(message.data, deep);
+    let told = run.event("a warning", |event| matches!(event, Event::Warning { instance, .. } if instance == "a"));
+    let Event::Warning { text, .. } = told else { unreachable!() };
+    assert!(text.contains("shown to no tap"), "{text}");
+}
+
+#[test]
+fn the_number_of_a_message_counts_those_that_a_tap_has_missed() {
+    let run = pair("shm");
+    let (a, _b) = (free(&run, "a"), free(&run, "b"));
+    let tap = opened(&run, tap("shm", &["a"], "", 1_000));
+    (0..300).for_each(|number| _ = send(&a, "out", number));
+    let mut last = (0, 0);
+    while let Taken::Object(object) = tap.take("objects", Some(Duration::from_millis(200))).unwrap() {
+        let Data::Int(number) = object.data else { panic!("no number") };
+        last = (number as u64, object.attributes.system.seq);
+        assert_eq!(last.0, last.1);
+    }
+    assert!(last.0 < 299, "it has missed some");
+    send(&a, "out", 300);
+    let Taken::Object(object) = tap.take("objects", Some(LIMIT)).unwrap() else { panic!("no object") };
+    assert_eq!((object.data.clone(), object.attributes.system.seq), (Data::Int(300), 300));
+}
+
+#[test]
+fn a_writer_that_leaves_while_a_tap_takes_nothing_has_not_broken_the_protocol() {
+    for method in ["shm", "unix", "tcp"] {
+        let queue = PoolSpec { is_queue: true, ..PoolSpec::default() };
+        let run = Run::of(coupled(method, &["a"], 1, &queue, 1 << 20));
+        let (a, worker) = (run.join("a"), run.join("worker[0]"));
+        let tap = opened(&run, tap(method, &["a"], "", 32 << 20));
+        let large = || Data::Bytes(vec![7; 20_000].into());
+        (0..40).for_each(|_| _ = a.put("out", large(), &[]).unwrap());
+        std::thread::scope(|scope| {
+            scope.spawn(|| a.leave().unwrap());
+            // While it waits for its worker, its taps have gone.
+            std::thread::sleep(Duration::from_secs(2));
+            while let Taken::Object(_) = tap.take("objects", Some(Duration::from_millis(100))).unwrap_or(Taken::Ended) {
+            }
+            std::thread::sleep(Duration::from_secs(2));
+            while let Taken::Object(_) = worker.take("in", Some(LIMIT)).unwrap() {}
+        });
+        let is_of_writer = |event: &Event| matches!(event, Event::Failed { instance, .. } | Event::Lost { instance } if instance == "a");
+        let events = run.drain();
+        assert!(!events.iter().any(is_of_writer), "{method}: {events:?}");
+    }
+}
+
+#[test]
+fn taps_that_came_and_went_leave_no_descriptors() {
+    let run = pair("unix");
+    let (a, _b) = (free(&run, "a"), free(&run, "b"));
+    let count = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let mut before = 0;
+    for number in 0..12 {
+        let name = format!("tap {number}");
+        let mut spec = tap("unix", &["a"], "", 1 << 20);
+        spec.name.clone_from(&name);
+        spec.conduits.iter_mut().for_each(|conduit| Arc::make_mut(conduit).receiver.clone_from(&name));
+        run.coordinator.add_tap(spec);
+        let tap = run.join(&name);
+        shown(&run, "a");
+        send(&a, "out", number);
+        assert!(next(&tap).is_some());
+        tap.leave().unwrap();
+        run.event("it left", |event| matches!(event, Event::Left { instance, .. } if *instance == name));
+        send(&a, "out", number);
+        drop(tap);
+        if number == 1 {
+            before = count();
+        }
+    }
+    await_that("descriptors go", || count() <= before + 1);
 }

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
+    from xmml_native.archive import ArchiveWriter
     from xmml_native.instance import Instance
 
 #: File name suffix of each format where the model gives no file name.
@@ -50,7 +51,10 @@ def run(me: Instance, form: str) -> None:
         if ports[0]["direction"] == "out":
             put_all(me, port)
         else:
-            keep_all(me, port, me.param("file", default=f"{me.name}.archive"))
+            from xmml_native.archive import ArchiveWriter
+
+            with ArchiveWriter(me.param("file", default=f"{me.name}.archive")) as archive:
+                keep_all(me, port, archive)
     elif ports[0]["direction"] == "out":
         send_all(me, port, form)
     else:
@@ -148,33 +152,31 @@ def _read_numbers(me: Instance, path: str, form: str) -> Any:
 # --- archives ---------------------------------------------------------------------------------------------------------
 
 
-def keep_all(me: Instance, port: str, path: str) -> int:
-    """Write every object that is chosen for ``port`` into the archive at ``path``, until all its writers have left;
-    return how many that were."""
-    from xmml_native.archive import ArchiveWriter
+def keep_all(me: Instance, port: str, archive: ArchiveWriter) -> int:
+    """Write every object that is chosen for ``port`` into an archive, until all its writers have left; return how many
+    that were."""
     from xmml_native.errors import ReceiveTimeoutError
 
     count = 0
-    with ArchiveWriter(path) as archive:
-        for conduit in me.spec["conduits"]:
-            archive.declare(conduit["pool"]["attributes"])
-        while True:
-            try:
-                found = me.take(port, timeout=archive.due_in())
-            except ReceiveTimeoutError:
-                archive.commit()
-                continue
-            if found is None:
-                return count
-            count += 1
-            attributes = found.attributes
-            archive.append(
-                found.data,
-                {name: value for name, value in attributes.items() if not name.startswith("sys.")},
-                {name: value for name, value in attributes.items() if name.startswith("sys.")},
-            )
-            if not attributes.get("sys.follow") and archive.due_in() == 0:
-                archive.commit()
+    for conduit in me.spec["conduits"]:
+        archive.declare(conduit["pool"]["attributes"])
+    while True:
+        try:
+            found = me.take(port, timeout=archive.due_in())
+        except ReceiveTimeoutError:
+            archive.commit()
+            continue
+        if found is None:
+            return count
+        count += 1
+        attributes = found.attributes
+        archive.append(
+            found.data,
+            {name: value for name, value in attributes.items() if not name.startswith("sys.")},
+            {name: value for name, value in attributes.items() if name.startswith("sys.")},
+        )
+        if not attributes.get("sys.follow") and archive.due_in() == 0:
+            archive.commit()
 
 
 def put_all(me: Instance, port: str) -> None:

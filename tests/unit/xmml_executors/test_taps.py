@@ -120,6 +120,6 @@ def test_what_a_tap_was_shown_is_not_counted_as_sent_and_what_it_missed_is_told(
     run = tapped(plan)
     totals = (ConduitTotals(plan.conduits[0].id, 5, 0, 50, 0), ConduitTotals(FIRST_OPENED, 3, 0, 30, 1234))
     [told] = run.on_native(Left("a[0]", 1, totals, 0.0), 1.0)
-    assert told == Notice("1,234 of its objects on a[0].o -> tap-1.objects were not received: the tap was slow", "a[0]")
+    assert told == Notice("up to 1,234 objects on a[0].o -> tap-1.objects were missed: the tap was slow", "a[0]")
     record = run.records["a[0]"]
     assert (record.messages_sent, record.bytes_sent, record.dropped) == (5, 50, 0)

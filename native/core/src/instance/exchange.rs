@@ -125,9 +125,9 @@ impl Instance {
         let mut once = None;
         let is_one_of_many = ends.len() > 1;
         if object.is_some() {
-            let all: Vec<usize> = ends.iter().copied().chain(self.ends_of_readers(declared)).collect();
-            message = self.for_all(&all, message, spread.is_some())?;
-        } else if is_one_of_many {
+            message = self.shared(&self.ends_of_readers(declared), message, spread.is_some());
+        }
+        if is_one_of_many {
             message = self.for_all(&ends, message, spread.is_some())?;
         }
         for end in ends {

@@ -241,14 +241,21 @@ fn part_from_taps(runtime: &Runtime) {
         let sending = ends.iter().map(|end| &state.conduits.sending[*end]);
         Ok(sending.into_iter().all(|end| end.is_flushed() || end.is_unused()).then_some(()))
     });
-    for (number, end) in taps {
-        let mut state = runtime.state();
-        state.conduits.sending[end].dropped += state.backlogs.missed_by_tap(number);
-        let is_flushed = state.conduits.sending[end].is_flushed();
-        let connection = state.drop_tap(end).filter(|connection| !is_flushed || !connection.writer().is_empty());
-        drop(state);
-        if let Some(connection) = connection {
-            runtime.connection_lost(&connection, "the tap did not take what was left for it");
+    let mut state = runtime.state();
+    for (number, end) in &taps {
+        state.conduits.sending[*end].dropped += state.backlogs.missed_by_tap(*number);
+    }
+    for end in ends {
+        // A connection stays that still brings it the end.
+        let link = state.conduits.sending[end].link;
+        let connection = state.connections.links[link].connection.as_ref();
+        let is_done = state.conduits.sending[end].is_flushed()
+            && connection.is_none_or(|connection| connection.writer().is_empty());
+        let tap = state.conduits.sending[end].spec.receiver.clone();
+        if is_done {
+            state.conduits.sending[end].receiver_died();
+        } else {
+            state.drop_tap(&tap);
         }
     }
 }

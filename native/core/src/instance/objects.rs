@@ -206,7 +206,7 @@ impl Instance {
         self.meet_taps();
         match self.pools.written_by(port) {
             None => Ok(None),
-            Some(written) if !written.has_ready_readers() => Ok(None),
+            Some(written) if written.is_passed_by() => Ok(None),
             Some(written) if lock(&written.group).is_some() => Ok(Some(vec![None; written.schema.attributes().len()])),
             Some(written) => match written.schema.complete([]) {
                 Ok(own) => Ok(Some(own)),
@@ -226,8 +226,11 @@ impl Instance {
         for tap in taps {
             let port = self.ports.out(&tap.conduit.sender_port);
             let ends = port.iter().flat_map(|port| port.ends()).filter(|end| !self.has_filters(*end));
-            let sent = self.with_state(|state| ends.map(|end| state.conduits.sending[end].sent).max());
-            if let Err(error) = self.pools.add_tap(&self.spec, tap, sent.unwrap_or(0)) {
+            let sent = self.with_state(|state| ends.map(|end| state.conduits.sending[end].sent).collect::<Vec<_>>());
+            // To copies that are addressed one by one, a message goes by one of the ends.
+            let are_addressed = port.is_ok_and(|port| port.copies > 0);
+            let sent = if are_addressed { sent.iter().sum() } else { sent.into_iter().max().unwrap_or(0) };
+            if let Err(error) = self.pools.add_tap(&self.spec, tap, sent) {
                 self.warn(&error.to_string());
             }
         }
@@ -248,10 +251,9 @@ impl Instance {
             self.with_state(|state| match reader.way {
                 Way::Straight(end) => state.conduits.sending[end].is_gone(),
                 Way::Backlog(number) => state.backlogs.is_without_readers(number),
-                Way::Tap(_) => true,
             })
         };
-        Ok(!written.audience().readers.iter().all(gone))
+        Ok(!written.audience().readers.iter().filter(|reader| !reader.is_tap()).all(gone))
     }
 
     /// Offers an object to the readers that choose it; returns how many that are. `own` are its attributes without defaults.
@@ -263,9 +265,47 @@ impl Instance {
         let audience = written.audience();
         let (packed, readers) = self.chosen(port, written, &audience, own, &message, None)?;
         let Some(packed) = packed else { return Ok(0) };
+        let (ways, taps) = audience.ways(&readers);
         let data = on_the_way(&written.schema, packed, message.data);
-        let data = data.map_err(|problem| self.refused(port, &problem))?;
-        self.deliver(port, &audience.ways(&readers), Message { data, ..message }, 1)
+        let data = match data.map_err(|problem| self.refused(port, &problem)) {
+            Ok(data) => data,
+            Err(error) if ways.is_empty() => {
+                self.tell_not_shown(port, &error);
+                return Ok(0);
+            }
+            Err(error) => return Err(error),
+        };
+        let message = self.shared(&self.ends_of(&taps), Message { data, ..message }, false);
+        let reached = if ways.is_empty() { 0 } else { self.deliver(port, &ways, message.clone(), 1)? };
+        self.show(port, &taps, message, 1);
+        Ok(reached)
+    }
+
+    /// Shows an object, or so many of a group, to taps. The program does not hear of what keeps it from them.
+    fn show(&self, port: &Port, taps: &[usize], message: Message, objects: u64) {
+        if taps.is_empty() {
+            return;
+        }
+        let put = || -> Result<()> {
+            let message = self.owned(&self.for_all(&self.ends_of(taps), message, false)?)?;
+            let mut once = None;
+            taps.iter().try_for_each(|number| self.put_in_backlog(*number, &message, objects, &mut once).map(drop))
+        };
+        if let Err(error) = put() {
+            self.tell_not_shown(port, &error);
+        }
+    }
+
+    fn tell_not_shown(&self, port: &Port, error: &Error) {
+        if !matches!(error, Error::Aborted { .. }) {
+            let text = || format!("{}.{}: something that passed was shown to no tap: {error}", self.name(), port.name);
+            self.warn_once("not shown", &port.name, text);
+        }
+    }
+
+    /// The sending ends of these backlogs.
+    fn ends_of(&self, backlogs: &[usize]) -> SmallVec<[usize; 4]> {
+        self.ends_by(&backlogs.iter().map(|number| Way::Backlog(*number)).collect::<SmallVec<[Way; 4]>>())
     }
 
     /// Which readers choose an object, by their places, and what travels with it; `None`: nobody does.
@@ -289,10 +329,10 @@ impl Instance {
             let reader = &audience.readers[place];
             match reader.selector.matches(&described) {
                 // A group is shown as a whole.
-                Ok(true) if group.is_some() || reader.is_ready() => readers.push(place),
+                Ok(true) if reader.is_ready() || (group.is_some() && !reader.is_gone()) => readers.push(place),
                 Ok(true) => reader.note_missed(),
                 Ok(false) => {}
-                Err(_) if matches!(reader.way, Way::Tap(_)) => {}
+                Err(_) if reader.is_tap() => {}
                 Err(undefined) => {
                     return Err(self.refused(port, &format!("the selector of {}: {undefined}", reader.name)));
                 }
@@ -314,10 +354,22 @@ impl Instance {
         let audience = written.audience();
         let (packed, readers) = self.chosen(port, written, &audience, own, &message, Some(group.number))?;
         let Some(packed) = packed else { return Ok(0) };
-        let packed = packed.write(&written.schema).map_err(|problem| self.refused(port, &problem))?;
-        let message = self.for_all(&self.ends_by(&audience.ways(&readers)), message, false)?;
-        let Message { timestamp, next_timestamp, data } = self.owned(&message)?;
-        let chosen_by = readers.len() as u64;
+        let (ways, taps) = audience.ways(&readers);
+        let message = self.shared(&self.ends_of(&taps), message, false);
+        let held = || {
+            let packed = packed.write(&written.schema).map_err(|problem| self.refused(port, &problem))?;
+            let message = self.for_all(&self.ends_by(&ways), message, false)?;
+            Ok((packed, self.owned(&message)?))
+        };
+        let (packed, Message { timestamp, next_timestamp, data }) = match held() {
+            Ok(held) => held,
+            Err(error) if ways.is_empty() => {
+                self.tell_not_shown(port, &error);
+                return Ok(0);
+            }
+            Err(error) => return Err(error),
+        };
+        let chosen_by = ways.len() as u64;
         group.members.push(Member {
             parts: [Data::Bytes(packed.into()), data],
             stamps: (timestamp, next_timestamp),
@@ -339,13 +391,17 @@ impl Instance {
             let (timestamp, next_timestamp) = members.first().map_or((0.0, None), |member| member.stamps);
             Message { timestamp, next_timestamp, data: Data::List(parts) }
         };
-        let mut reached = 0;
+        let (mut reached, mut taps) = (0, Vec::new());
         // Readers that choose the same objects share a message.
         let mut together: Vec<(Vec<usize>, SmallVec<[Way; 4]>)> = Vec::new();
         for (place, reader) in written.audience().readers.iter().enumerate() {
             let chosen: Vec<usize> =
                 (0..group.members.len()).filter(|member| group.members[*member].readers.contains(&place)).collect();
             if chosen.is_empty() {
+                continue;
+            }
+            if let (Way::Backlog(number), true) = (reader.way, reader.is_tap()) {
+                taps.push((chosen, number));
                 continue;
             }
             if reader.is_queue {
@@ -364,6 +420,10 @@ impl Instance {
             let members: Vec<&Member> = chosen.iter().map(|member| &group.members[*member]).collect();
             reached += self.deliver(port, &ways, message(&members), members.len() as u64)?;
         }
+        for (chosen, number) in taps {
+            let members: Vec<&Member> = chosen.iter().map(|member| &group.members[*member]).collect();
+            self.show(port, &[number], message(&members), members.len() as u64);
+        }
         Ok(reached)
     }
 
@@ -372,33 +432,27 @@ impl Instance {
         self.with_state(|state| {
             let ends_by = |way: &Way| match way {
                 Way::Straight(end) => SmallVec::from_slice(&[*end]),
-                Way::Backlog(number) | Way::Tap(number) => {
-                    SmallVec::<[usize; 4]>::from_slice(state.backlogs.ends(*number))
-                }
+                Way::Backlog(number) => SmallVec::<[usize; 4]>::from_slice(state.backlogs.ends(*number)),
             };
             ways.iter().flat_map(ends_by).collect()
         })
     }
 
-    /// Sends what readers choose by these ways; returns how many have not left, taps not counted.
+    /// Sends what readers choose by these ways; returns how many have not left.
     fn deliver(&self, port: &Port, ways: &[Way], mut message: Message, objects: u64) -> Result<u64> {
         if let [Way::Straight(end)] = *ways {
             return Ok(self.transmit_encoded(&port.name, end, &message, None)?.into());
         }
         message = self.for_all(&self.ends_by(ways), message, false)?;
-        if ways.iter().any(|way| !matches!(way, Way::Straight(_))) {
+        if ways.iter().any(|way| matches!(way, Way::Backlog(_))) {
             message = self.owned(&message)?;
         }
         let (mut once, mut reached) = (None, 0);
         for way in ways {
-            reached += match *way {
-                Way::Straight(end) => self.transmit_encoded(&port.name, end, &message, Some(&mut once))?.into(),
-                Way::Backlog(number) => self.put_in_backlog(number, &message, objects, &mut once)?.into(),
-                Way::Tap(number) => {
-                    self.put_in_backlog(number, &message, objects, &mut once)?;
-                    0
-                }
-            };
+            reached += u64::from(match *way {
+                Way::Straight(end) => self.transmit_encoded(&port.name, end, &message, Some(&mut once))?,
+                Way::Backlog(number) => self.put_in_backlog(number, &message, objects, &mut once)?,
+            });
         }
         Ok(reached)
     }

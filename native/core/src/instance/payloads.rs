@@ -27,13 +27,17 @@ use super::{Backend, Instance};
 impl Instance {
     /// A message that goes to several ends. What is shared is lent by connections that come up later, too.
     pub(super) fn for_all(&self, ends: &[usize], message: Message, is_cut: bool) -> Result<Message> {
-        let from = self.lent_from(ends).filter(|_| !is_cut);
-        let data = self.share(message.data, from.unwrap_or(usize::MAX));
-        let message = Message { data, ..message };
+        let message = self.shared(ends, message, is_cut);
         match !is_cut && self.is_kept_for_one_of(ends) {
             true => self.owned(&message),
             false => Ok(message),
         }
+    }
+
+    /// A message whose large payloads all receivers read from one block, if a connection of one of these ends lends them.
+    pub(super) fn shared(&self, ends: &[usize], message: Message, is_cut: bool) -> Message {
+        let from = self.lent_from(ends).filter(|_| !is_cut);
+        Message { data: self.share(message.data, from.unwrap_or(usize::MAX)), ..message }
     }
 
     /// A message that may stay here after the send has returned.

@@ -60,9 +60,16 @@ impl Audience {
         Arc::new(Audience { readers, index })
     }
 
-    /// How objects reach the readers with these places.
-    pub(super) fn ways(&self, places: &[usize]) -> SmallVec<[Way; 4]> {
-        places.iter().map(|place| self.readers[*place].way).collect()
+    /// How objects reach the readers with these places, and the backlogs of the taps among them.
+    pub(super) fn ways(&self, places: &[usize]) -> (SmallVec<[Way; 4]>, SmallVec<[usize; 2]>) {
+        let (mut ways, mut taps) = (SmallVec::new(), SmallVec::new());
+        for place in places {
+            match &*self.readers[*place] {
+                Reader { way: Way::Backlog(number), tap: Some(_), .. } => taps.push(*number),
+                reader => ways.push(reader.way),
+            }
+        }
+        (ways, taps)
     }
 }
 
@@ -96,6 +103,16 @@ pub(super) struct Reader {
 }
 
 impl Reader {
+    /// Whether it is a tap, which may come and go: nothing that the program sees depends on it.
+    pub(super) fn is_tap(&self) -> bool {
+        self.tap.is_some()
+    }
+
+    /// Whether it is a tap that has left.
+    pub(super) fn is_gone(&self) -> bool {
+        self.tap.as_ref().is_some_and(TapGate::is_gone)
+    }
+
     /// Whether it may get what passes now: a tap that is behind, or has left, does not.
     pub(super) fn is_ready(&self) -> bool {
         self.tap.as_ref().is_none_or(TapGate::is_open)
@@ -114,8 +131,6 @@ pub(super) enum Way {
     Straight(usize),
     /// They wait in the backlog with this number until it, or one of those that it shares them with, has room.
     Backlog(usize),
-    /// The same of a tap, which may come and go: nothing that the program sees depends on it.
-    Tap(usize),
 }
 
 /// An in port that comes from pools.
@@ -190,16 +205,15 @@ impl Pools {
         let (port, pool) = (spec.port_number(&conduit.sender_port, Direction::Out), conduit.pool.as_deref());
         let (Some(port), Some(pool)) = (port, pool) else { return Ok(()) };
         let schema = Schema::parse(&pool.attributes).map_err(|mistake| unreadable(conduit, mistake))?;
-        let written = self.written[port].get_or_init(|| Written::new(spec, &conduit.sender_port, Arc::new(schema)));
-        if written.audience().readers.iter().all(|reader| matches!(reader.way, Way::Tap(_))) {
-            written.count.store(sent, Ordering::Relaxed); // messages are counted while taps are there only
-        }
+        let written = self.written[port].get_or_init(|| {
+            let written = Written::new(spec, &conduit.sender_port, Arc::new(schema));
+            written.count.store(sent, Ordering::Relaxed);
+            written
+        });
         let selector = compiled(conduit, pool, &written.schema)?;
         let name = format!("{}.{}", conduit.receiver, conduit.receiver_port);
-        let mut readers = written.audience().readers.clone();
-        let (way, is_queue) = (Way::Tap(tap.backlog), false);
-        readers.push(Arc::new(Reader { way, is_queue, name, selector, tap: Some(tap.gate) }));
-        written.set_audience(Audience::new(readers));
+        let (way, is_queue) = (Way::Backlog(tap.backlog), false);
+        written.add(Reader { way, is_queue, name, selector, tap: Some(tap.gate) });
         Ok(())
     }
 
@@ -230,10 +244,7 @@ impl Pools {
             true => {
                 let number = state.backlogs.add(conduit.byte_budget, pool);
                 state.backlogs.add_reader(number, end);
-                match state.backlogs.gate(number) {
-                    None => (Way::Backlog(number), None),
-                    gate => (Way::Tap(number), gate),
-                }
+                (Way::Backlog(number), state.backlogs.gate(number))
             }
         };
         let selector = compiled(conduit, pool, schema)?;
@@ -288,14 +299,25 @@ impl Written {
         })
     }
 
-    /// Whether somebody may get what passes now.
-    pub(super) fn has_ready_readers(&self) -> bool {
+    /// A message passes that nobody can get now, since all readers are taps that are behind or have left; false: somebody can.
+    pub(super) fn is_passed_by(&self) -> bool {
         let audience = self.audience.read().unwrap_or_else(PoisonError::into_inner);
-        let is_ready = audience.readers.iter().any(|reader| reader.is_ready());
-        if !is_ready {
-            audience.readers.iter().for_each(|reader| reader.note_missed());
+        if audience.readers.iter().any(|reader| reader.is_ready()) {
+            return false;
         }
-        is_ready
+        self.count.fetch_add(1, Ordering::Relaxed);
+        audience.readers.iter().for_each(|reader| reader.note_missed());
+        true
+    }
+
+    /// Adds a reader; of those before it, the taps that have left go, unless a group has been begun that knows readers by their places.
+    fn add(&self, reader: Reader) {
+        let group = lock(&self.group);
+        let mut audience = self.audience.write().unwrap_or_else(PoisonError::into_inner);
+        let mut readers = audience.readers.clone();
+        readers.retain(|reader| group.is_some() || !reader.is_gone());
+        readers.push(Arc::new(reader));
+        *audience = Audience::new(readers);
     }
 
     /// Who reads at the port now.

@@ -70,6 +70,13 @@ struct Served {
     is_read: bool,
 }
 
+impl Served {
+    /// Whether what readers say would go on with something: objects wait for them, or a tap is shown nothing until it has taken some.
+    fn is_awaited(&self) -> bool {
+        self.backlog.is_waiting() || self.tap.as_ref().is_some_and(|gate| !gate.is_open() && !gate.is_gone())
+    }
+}
+
 impl Backlogs {
     /// Adds one without readers; returns its number.
     pub fn add(&mut self, limit_bytes: u64, pool: &PoolSpec) -> usize {
@@ -196,7 +203,7 @@ impl Backlogs {
     }
 
     fn give_out(&mut self, number: usize, routing: &mut Routing<'_>) {
-        let Served { backlog, ends, is_read, .. } = &mut self.list[number];
+        let Served { backlog, ends, .. } = &mut self.list[number];
         let now = Instant::now();
         let least_ahead = |routing: &Routing<'_>, place: usize| {
             let sending = &routing.conduits.sending[ends[place]];
@@ -209,7 +216,7 @@ impl Backlogs {
             let end = ends[place];
             send(end, &object, routing);
         }
-        *is_read &= backlog.is_waiting();
+        self.list[number].is_read &= self.list[number].is_awaited();
     }
 
     /// Nothing more will be put: the last object for a reader that sees the newest one only is sent to it unasked. What others are to get
@@ -241,11 +248,12 @@ impl Backlogs {
 
     /// While objects wait, the I/O thread reads what the readers say.
     pub fn have_read(&mut self, number: usize, routing: &mut Routing<'_>) {
-        let Served { backlog, ends, is_read, .. } = &mut self.list[number];
-        if *is_read || !backlog.is_waiting() {
+        let served = &mut self.list[number];
+        if served.is_read || !served.is_awaited() {
             return;
         }
-        *is_read = true;
+        served.is_read = true;
+        let ends = &served.ends;
         for connection in routing.connections.outbound() {
             if ends.iter().any(|end| routing.conduits.sending[*end].spec.receiver == connection.peer) {
                 routing.deferred.read_on_io_thread(connection.clone());
@@ -270,7 +278,7 @@ impl Backlogs {
     /// Whether the I/O thread must read this connection, since objects wait for the reader behind it.
     pub fn need(&self, connection: &Connection, conduits: &Conduits) -> bool {
         let leads_there = |end: &usize| conduits.sending[*end].spec.receiver == connection.peer;
-        self.list.iter().any(|served| served.backlog.is_waiting() && served.ends.iter().any(leads_there))
+        self.list.iter().any(|served| served.is_awaited() && served.ends.iter().any(leads_there))
     }
 
     /// More may be held for the readers of this end.

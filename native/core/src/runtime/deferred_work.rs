@@ -21,6 +21,8 @@ pub struct DeferredWork {
     pub(super) suspected: Vec<(String, String)>,
     /// Messages to the coordinator.
     pub(super) news: Vec<ToCoordinator>,
+    /// Connections that nobody needs any more.
+    pub(super) lost: Vec<Arc<Connection>>,
 }
 
 impl DeferredWork {
@@ -62,7 +64,7 @@ impl DeferredWork {
     /// Takes all of it; `None`: there is nothing to do, as after most calls.
     pub fn take(&mut self) -> Option<DeferredWork> {
         let is_empty = self.to_flush.is_empty() && self.to_read.is_empty() && self.news.is_empty();
-        let is_empty = is_empty && self.suspected.is_empty();
+        let is_empty = is_empty && self.suspected.is_empty() && self.lost.is_empty();
         (!is_empty).then(|| std::mem::take(self))
     }
 }

@@ -150,14 +150,24 @@ impl State {
         std::mem::take(&mut self.new_taps)
     }
 
-    /// The tap at this sending end is shown nothing any more. Returns the connection to it, which is of no use.
-    pub fn drop_tap(&mut self, end: usize) -> Option<Arc<Connection>> {
-        self.conduits.sending[end].receiver_died();
-        let (backlogs, mut routing) = self.backlogs_and_routing();
-        backlogs.on_gone(end, &mut routing);
-        let link = &mut self.connections.links[self.conduits.sending[end].link];
-        link.status = Status::Over;
-        link.connection.clone()
+    /// Whether this peer is a tap of this instance.
+    pub fn has_tap(&self, peer: &str) -> bool {
+        self.backlogs.of_taps().iter().any(|(_, end)| self.conduits.sending[*end].spec.receiver == peer)
+    }
+
+    /// A tap is shown nothing any more; the connection to it goes.
+    pub fn drop_tap(&mut self, peer: &str) {
+        for (_, end) in self.backlogs.of_taps() {
+            if self.conduits.sending[end].spec.receiver != peer {
+                continue;
+            }
+            self.conduits.sending[end].receiver_died();
+            let (backlogs, mut routing) = self.backlogs_and_routing();
+            backlogs.on_gone(end, &mut routing);
+            let link = &mut self.connections.links[self.conduits.sending[end].link];
+            link.status = Status::Over;
+            self.deferred.lost.extend(link.connection.clone());
+        }
     }
 
     /// Settles which connection each conduit goes by.
@@ -385,7 +395,13 @@ impl State {
     }
 
     /// The run is over because a peer has broken the protocol; the coordinator is told once.
+    ///
+    /// A tap that breaks it is shown nothing any more.
     pub fn break_off(&mut self, peer: &str, problem: String) {
+        if self.has_tap(peer) {
+            self.deferred.tell(ToCoordinator::Warning { text: format!("{peer}: {problem}") });
+            return self.drop_tap(peer);
+        }
         if self.standing.over.is_none() {
             let error = Error::Protocol { peer: peer.to_owned(), problem };
             self.deferred.tell(ToCoordinator::Failed { text: error.to_string() });

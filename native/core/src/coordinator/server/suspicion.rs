@@ -22,6 +22,10 @@ pub struct Suspicion {
 impl Server {
     /// A partner says that a connection with an instance has ended.
     pub(super) fn suspect(&mut self, instance: &str, partner: &str, reason: &str) {
+        // Who leaves waits for a tap no longer than it likes.
+        if self.taps.contains(partner) {
+            return;
+        }
         let Some(member) = self.members.get(instance).filter(|member| member.left.is_none()) else { return };
         let is_suspected = self.suspicions.iter().any(|other| other.instance == instance);
         if let (Some(connection), false) = (member.connection, is_suspected) {

@@ -1,6 +1,7 @@
 //! Taps: instances of which the model knows nothing, and that are shown what passes out ports of others. Whatever a tap does, the others go
 //! on: a tap whose connection breaks does not come back, and its writers show it nothing any more.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Server;
@@ -35,8 +36,10 @@ impl Server {
 
     /// If an instance that is lost is a tap: its writers show it nothing any more.
     pub(super) fn close_tap(&mut self, name: &str) {
-        for conduit in self.conduits_of_tap(name) {
-            self.send_to(&conduit.sender, &ToInstance::TapGone { conduit: conduit.id });
+        let writers: BTreeSet<String> =
+            self.conduits_of_tap(name).iter().map(|conduit| conduit.sender.clone()).collect();
+        for writer in writers {
+            self.send_to(&writer, &ToInstance::TapGone { tap: name.to_owned() });
         }
     }
 

@@ -112,10 +112,9 @@ impl IoThread {
     pub(super) fn unreachable(&self, mut state: Locked<'_>, link: usize) {
         if let Status::Unreachable { reason } = &state.connections.links[link].status {
             let text = reason.clone();
-            let conduits = &state.connections.links[link].conduits;
-            let is_of_tap = conduits.iter().any(|end| state.conduits.sending[*end].spec.leads_to_tap());
-            if is_of_tap {
-                conduits.clone().into_iter().for_each(|end| _ = state.drop_tap(end));
+            let peer = state.connections.links[link].peer.clone();
+            if state.has_tap(&peer) {
+                state.drop_tap(&peer);
                 state.deferred.say(&self.runtime.control, &ToCoordinator::Warning { text });
             } else if !state.routing().stay(link, &text) {
                 state.deferred.say(&self.runtime.control, &ToCoordinator::Failed { text });

@@ -90,7 +90,6 @@ impl IoThread {
         }
         let mut dial = Vec::new();
         let mut doors = None;
-        let mut lost_tap = None;
         let is_last_word = matches!(message, ToInstance::Abort { .. });
         let mut state = self.runtime.state();
         match message {
@@ -105,7 +104,10 @@ impl IoThread {
                     }
                 }
             }
-            ToInstance::PeerLeft { instance, sent, received } => state.peer_left(&instance, &sent, &received),
+            ToInstance::PeerLeft { instance, sent, received } => {
+                state.peer_left(&instance, &sent, &received);
+                state.drop_tap(&instance);
+            }
             ToInstance::PeerDied { instance } => {
                 drop(state);
                 return self.peer_died(&instance);
@@ -169,17 +171,11 @@ impl IoThread {
                 state.add_tap(conduit);
                 self.runtime.has_new_taps.store(true, Ordering::Relaxed);
             }
-            ToInstance::TapGone { conduit } => {
-                let end = state.conduits.sending_end(conduit);
-                lost_tap = end.and_then(|end| state.drop_tap(end));
-            }
+            ToInstance::TapGone { tap } => state.drop_tap(&tap),
             ToInstance::Goodbye => state.standing.farewell = true,
         }
         self.runtime.attract_attention(&state);
         drop(state);
-        if let Some(connection) = lost_tap {
-            self.runtime.connection_lost(&connection, "the tap is gone");
-        }
         if let Some((change, conduit, methods)) = doors {
             self.open_doors(&methods);
             self.runtime.tell(&ToCoordinator::Prepared { change, conduit, methods });
