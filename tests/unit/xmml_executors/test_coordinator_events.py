@@ -17,6 +17,7 @@ from xmml_executors.coordinator_events import (
     CoordinatorEvent,
     Failed,
     Figures,
+    GivenAgain,
     Joined,
     Left,
     Lost,
@@ -139,6 +140,10 @@ EVENTS: list[tuple[dict[str, Any], CoordinatorEvent]] = [
                 ),
             ),
         ),
+    ),
+    (
+        {"event": "given_again", "instance": "a", "conduit": 3, "objects": 2, "deadly": None},
+        GivenAgain("a", 3, 2, None),
     ),
     (
         {"event": "changed", "instance": "a", "change": 5, "conduit": 3, "method": None, "problem": "not allowed"},

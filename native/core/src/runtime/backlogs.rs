@@ -68,6 +68,8 @@ struct Served {
     is_latest: bool,
     /// The I/O thread reads what the readers say.
     is_read: bool,
+    /// Too many readers have died with one of its objects: nothing more is given out, since the run fails.
+    is_halted: bool,
 }
 
 impl Served {
@@ -86,7 +88,14 @@ impl Backlogs {
             true => Backlog::of_newest(),
             false => Backlog::new(limit_bytes, pool.may_lose, most_given),
         };
-        self.list.push(Served { backlog, ends: Vec::new(), is_read: false, is_latest: pool.is_latest, tap });
+        self.list.push(Served {
+            backlog,
+            ends: Vec::new(),
+            is_read: false,
+            is_latest: pool.is_latest,
+            tap,
+            is_halted: false,
+        });
         self.list.len() - 1
     }
 
@@ -186,6 +195,7 @@ impl Backlogs {
             }
         });
         routing.conduits.sending[end].dropped += dropped;
+        self.list[number].is_halted |= back.deadly.is_some();
         if dropped > 0 {
             back.objects = 0; // nobody is left to get them
         }
@@ -203,7 +213,10 @@ impl Backlogs {
     }
 
     fn give_out(&mut self, number: usize, routing: &mut Routing<'_>) {
-        let Served { backlog, ends, .. } = &mut self.list[number];
+        let Served { backlog, ends, is_halted, .. } = &mut self.list[number];
+        if *is_halted {
+            return;
+        }
         let now = Instant::now();
         let least_ahead = |routing: &Routing<'_>, place: usize| {
             let sending = &routing.conduits.sending[ends[place]];
