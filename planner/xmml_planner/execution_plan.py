@@ -466,7 +466,8 @@ class Plan:
 
     def without_tap(self, name: str) -> Plan:
         """Return the plan without the conduits to a tap; of any other instance, the plan itself."""
-        left = tuple(each for each in self.conduits if each.pool is None or not each.pool.is_tap or each.receiver != name)
+        leads_there = [each.receiver == name and each.pool is not None and each.pool.is_tap for each in self.conduits]
+        left = tuple(each for each, is_of_tap in zip(self.conduits, leads_there, strict=True) if not is_of_tap)
         return dataclasses.replace(self, conduits=left) if len(left) < len(self.conduits) else self
 
     def spec(self, name: str) -> dict[str, Any]:
