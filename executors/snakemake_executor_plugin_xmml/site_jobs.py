@@ -33,7 +33,8 @@ from xmml_sites.batch import (
     umask_of_this_process,
 )
 from xmml_sites.job import JobQueue
-from xmml_sites.program import LEASE_S, command_at, install_program
+from xmml_sites.lease import LEASE_S
+from xmml_sites.program import command_at, install_program
 from xmml_sites.ssh import RemoteFileError, Transport, TransportError, open_transport
 from xmml_sites.transfer.messages import Malformed
 from xmml_sites.transfer.site_files import LONGEST_S, SILENT_S, fetched_patiently, site_files

@@ -63,7 +63,6 @@ from xmml_executors.query_server import QueryServer
 from xmml_executors.run_folder import DOOR, SECRET, RunFolder
 from xmml_executors.sites_progress import SitesProgress
 from xmml_executors.stop_signals import STOP_SIGNALS, StopRequests, has_input, stop_signals, take_stops
-from xmml_executors.taps import TapRefused, environment_of_tap, tap_name, tap_spec
 
 #: What starts a process that instances share.
 SHARED_HOST_COMMAND = (sys.executable, "-c", "from xmml_native.shared_host import main; raise SystemExit(main())")
@@ -467,6 +466,8 @@ class _Execution:
         Raises:
             TapRefused: it cannot be shown what it asks for.
         """
+        from xmml_executors.taps import TapRefused, environment_of_tap, tap_name, tap_spec
+
         if self.coordinator is None or self.coordination.phase is not Phase.RUNNING:
             is_early = self.coordinator is None
             raise TapRefused("the run has not begun: its programs are being made" if is_early else "the run is ending")

@@ -18,8 +18,6 @@ from xmml_native import __version__, mto
 from xmml_sites.ssh import RemoteFileError, Transport, TransportError
 from xmml_sites.ssh.remote_shell import path_word
 
-#: What runs at a site stops by itself when it receives nothing from here for so long [s].
-LEASE_S = 90.0
 #: Its name in that folder.
 NAME = "mto"
 _MISSING = "no-mto-for"

@@ -63,7 +63,9 @@ def test_jobs_of_two_parts_of_a_cluster_are_looked_after_together(queues: Sites)
     queues.more["alpha"] += '[site.part]\nlike = "alpha"\n'
     model = queues.write_model(asks="import time; time.sleep(2)")  # so that the queue is asked meanwhile
     queues.end(queues.launch(model, answers="part")).check(0, "the last answer is 16.1")
-    await_states(queues, {"alpha": ["F", "F"], "beta": []})
+    # On a busy machine one of two that do not begin together may have been given back and asked for again.
+    wait_until(lambda: set(states(queues)["alpha"]) == {"F"}, lambda: str(states(queues)))
+    assert len(states(queues)["alpha"]) >= 2
 
 
 def test_a_check_of_sites_says_which_pbs_there_is(queues: Sites, kind: str) -> None:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from xmml_sites.program import LEASE_S
+from xmml_sites.lease import LEASE_S
 from xmml_sites.ssh import ConnectionLost, OwnProcess, Transport, TransportError
 
 from xmml.late_dataclass import dataclass

@@ -6,7 +6,7 @@ import contextlib
 import math
 import os
 
-from xmml_sites.program import LEASE_S
+from xmml_sites.lease import LEASE_S
 
 from xmml_executors.outcome import SiteError
 
