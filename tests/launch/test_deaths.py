@@ -50,6 +50,7 @@ def test_a_worker_at_a_site_that_is_killed_is_told_by_its_agent_and_not_missed(s
     gate = sites.folder / "dead"
     work = f"while not __import__('os').path.exists({str(gate)!r}) or me.index: time.sleep(0.05)"
     (folder / "answers.py").write_text(WORKER.format(work=work))
+    sites.cores["beta"] = 3
     going = sites.launch(folder / "model.xmml", asks=asks)
     sites.await_event("joined", 3)
     (pid,) = [event["pid"] for event in sites.events("joined") if event["instance"] == "answers[1]"]
