@@ -22,9 +22,9 @@ from xmml_planner.sites import Site, SiteCatalogue, SitesError, read_sites
 from snakemake_executor_plugin_xmml.coupled import CoupledRun, NeedsShell, coupled_run
 from snakemake_executor_plugin_xmml.local_process import LocalProcess
 from snakemake_executor_plugin_xmml.placement import MB, SITE, DoesNotFit, Needs, is_this_machine, needs_of, place
+from snakemake_executor_plugin_xmml.rule_jobs import RuleJob, RuleJobs, unreachable_paths
 from snakemake_executor_plugin_xmml.settings import ExecutorSettings
 from snakemake_executor_plugin_xmml.shared_launcher import SharedLauncher
-from snakemake_executor_plugin_xmml.site_jobs import SiteJob, SiteJobs, unreachable_paths
 from snakemake_executor_plugin_xmml.slurm_resources import KEYS, UNUSED, slurm_settings, with_slurm_settings
 from snakemake_executor_plugin_xmml.tasks import MEANING, XMML_RUN, AdoptedRun, CommandTask, Ended, Process, Task
 from xmml.problems import printable
@@ -76,7 +76,7 @@ class Executor(RemoteExecutor):
         self.settings: ExecutorSettings = settings if settings is not None else ExecutorSettings()
         self._catalogue = _catalogue(self.settings.sites)
         self._options = _options(self.settings.options)
-        self._sites = SiteJobs()
+        self._sites = RuleJobs()
         self._launcher = SharedLauncher(SHARED)
         self._cores = LocalCores(workflow.resource_settings.local_cores or os.cpu_count() or 1)
         self._tasks: dict[int, Task] = {}
@@ -202,15 +202,15 @@ class Executor(RemoteExecutor):
         resumed = earlier.startswith(prefix)
         tag = earlier.removeprefix(prefix) if resumed else f"{job.name}-{job.jobid}-{uuid.uuid4().hex[:8]}"
         inputs, outputs, logs = (tuple(map(str, each)) for each in (job.input, job.output, job.log))
-        site_job = SiteJob(tag, job.shellcmd, needs, inputs, outputs, logs, self._log(job), ARRIVING / tag)
-        if outside := unreachable_paths(site_job):
+        rule_job = RuleJob(tag, job.shellcmd, needs, inputs, outputs, logs, self._log(job), ARRIVING / tag)
+        if outside := unreachable_paths(rule_job):
             raise DoesNotFit(
                 f"{', '.join(outside)} cannot be taken to {site.name}: write paths relative to the working folder"
             )
         if not resumed:
             self.workflow.async_run(job.prepare())
         info = SubmittedJobInfo(job, external_jobid=prefix + tag)
-        self._start(info, lambda: self._sites.begin(site, site_job, resumed=resumed))
+        self._start(info, lambda: self._sites.begin(site, rule_job, resumed=resumed))
 
     def _queue(self, info: SubmittedJobInfo, threads: int, start: Callable[[], Task]) -> None:
         if not self._waiting and self._cores.take(id(info), threads):

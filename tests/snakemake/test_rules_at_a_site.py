@@ -16,9 +16,9 @@ import liar
 import pytest
 from copy_messages import RANGE_B
 from disclosed import mode_of
-from snakemake_executor_plugin_xmml import site_jobs
+from snakemake_executor_plugin_xmml import rule_jobs
 from snakemake_executor_plugin_xmml.placement import Needs
-from snakemake_executor_plugin_xmml.site_jobs import SiteJob, SiteJobs, script_of
+from snakemake_executor_plugin_xmml.rule_jobs import RuleJob, RuleJobs, script_of
 from sshd import Sshd, running_sshd
 from waiting import wait_until
 from xmml_planner.sites import Site
@@ -238,15 +238,15 @@ def test_of_an_input_that_the_site_has_only_what_has_changed_travels(
         sent.append(done["sent_bytes"])
         return done
 
-    monkeypatch.setattr(site_jobs, "stage", staged)
+    monkeypatch.setattr(rule_jobs, "stage", staged)
     monkeypatch.chdir(tmp_path)
     mesh = tmp_path / "mesh"
     mesh.write_bytes(os.urandom(4 * RANGE_B))
-    site, jobs = Site("alpha", work=f"{tmp_path}/work"), SiteJobs()
+    site, jobs = Site("alpha", work=f"{tmp_path}/work"), RuleJobs()
     try:
         for number in range(3):
             needs = Needs(), ("mesh",), ("copy",), (), tmp_path / "log", tmp_path / "arriving"
-            task = jobs.begin(site, SiteJob(f"study-{number}", "cp mesh copy", *needs))
+            task = jobs.begin(site, RuleJob(f"study-{number}", "cp mesh copy", *needs))
             task.wait()
             ended = task.ended()
             assert ended is not None
@@ -413,7 +413,7 @@ def test_a_job_goes_on_where_a_killed_snakemake_left_it(tmp_path: Path, server: 
 
 def test_the_job_of_a_rule_has_the_options_that_the_file_of_sites_says(tmp_path: Path) -> None:
     site = Site("alpha", ssh="alpha", scheduler="slurm", partition="long", options=("--constraint=fast",))
-    job = SiteJob("study-1", "true", Needs(threads=3), (), (), (), tmp_path / "log", tmp_path / "arriving")
+    job = RuleJob("study-1", "true", Needs(threads=3), (), (), (), tmp_path / "log", tmp_path / "arriving")
     text = by_name("slurm").render(script_of(job, site, "/home/me/xmml/snakemake/study-1"))
     for line in ("#SBATCH --constraint=fast", "#SBATCH --partition=long", "#SBATCH --ntasks-per-node=3"):
         assert line in text.splitlines()
@@ -443,9 +443,9 @@ def test_a_job_that_is_just_being_submitted_when_it_is_cancelled_is_taken_out_of
         (tmp_path / "bin" / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
     site = Site("alpha", scheduler="slurm", work=f"{tmp_path}/work")
-    jobs = SiteJobs()
+    jobs = RuleJobs()
     try:
-        job = SiteJob("study-1", "true", Needs(), (), (), (), tmp_path / "log", tmp_path / "arriving")
+        job = RuleJob("study-1", "true", Needs(), (), (), (), tmp_path / "log", tmp_path / "arriving")
         task = jobs.begin(site, job)
         wait_until((tmp_path / "asked").exists, "it is not being submitted")
         task.interrupt()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from snakemake_executor_plugin_xmml.placement import DoesNotFit, needs_of
-from snakemake_executor_plugin_xmml.site_jobs import SiteJob, script_of
+from snakemake_executor_plugin_xmml.rule_jobs import RuleJob, script_of
 from snakemake_executor_plugin_xmml.slurm_resources import KEYS, UNUSED, slurm_settings, with_slurm_settings
 from xmml_planner.sites import Site
 from xmml_sites.batch import by_name
@@ -18,7 +18,7 @@ SITE = Site("alpha", ssh="alpha", scheduler="slurm", partition="batch", account=
 def directives(resources: dict[str, Any]) -> list[str]:
     """The options that the job of a rule with these resources has."""
     site = with_slurm_settings(SITE, slurm_settings(resources))
-    job = SiteJob("study-1", "true", needs_of(2, resources), (), (), (), Path("log"), Path("arriving"))
+    job = RuleJob("study-1", "true", needs_of(2, resources), (), (), (), Path("log"), Path("arriving"))
     text = by_name("slurm").render(script_of(job, site, "/home/me/xmml/snakemake/study-1"))
     return [line.removeprefix("#SBATCH ") for line in text.splitlines() if line.startswith("#SBATCH ")]
 

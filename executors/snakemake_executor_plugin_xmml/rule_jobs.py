@@ -62,7 +62,7 @@ SILENT_ROUNDS = 12
 
 
 @dataclass(frozen=True)
-class SiteJob:
+class RuleJob:
     """A rule's command and its files.
 
     Attributes:
@@ -85,11 +85,11 @@ class SiteJob:
     arriving: Path
 
 
-class SiteJobFailed(Exception):
+class RuleJobFailed(Exception):
     """A job that did not do what it should; the text says at which site and why."""
 
 
-def script_of(job: SiteJob, site: Site, folder: str) -> JobScript:
+def script_of(job: RuleJob, site: Site, folder: str) -> JobScript:
     """Return what is submitted for a rule.
 
     Args:
@@ -116,13 +116,13 @@ def script_of(job: SiteJob, site: Site, folder: str) -> JobScript:
     )
 
 
-def unreachable_paths(job: SiteJob) -> list[str]:
+def unreachable_paths(job: RuleJob) -> list[str]:
     """Return the paths that cannot be taken to a site because they lie outside of the working folder."""
     paths = (*job.inputs, *job.outputs, *job.logs)
     return [each for each in paths if PurePosixPath(each).is_absolute() or ".." in PurePosixPath(each).parts]
 
 
-class SiteTask:
+class RuleTask:
     """A job at a site, as the executor looks after it."""
 
     def __init__(self, future: Future[Ended], cancel: Callable[[], object]) -> None:
@@ -144,16 +144,16 @@ class SiteTask:
         """See `Task`. What was not taken out of its queue yet stays there."""
 
 
-class SiteJobs:
+class RuleJobs:
     """The jobs at all sites."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="site jobs", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="rules at sites", daemon=True)
         self._thread.start()
         self._places: dict[str, _SiteSession] = {}
 
-    def begin(self, site: Site, job: SiteJob, *, resumed: bool = False) -> SiteTask:
+    def begin(self, site: Site, job: RuleJob, *, resumed: bool = False) -> RuleTask:
         """Carry out a job, or go on with one that was submitted before.
 
         Args:
@@ -169,7 +169,7 @@ class SiteJobs:
                 done.set_result(Ended())
             except asyncio.CancelledError:
                 done.set_result(Ended(f"cancelled at {site.name}"))
-            except (SiteJobFailed, TransportError, JobRejected, SchedulerUnavailable, OSError) as error:
+            except (RuleJobFailed, TransportError, JobRejected, SchedulerUnavailable, OSError) as error:
                 why = str(error)
                 place_named = why if site.name in why else f"{site.name}: {why}"
                 done.set_result(Ended(place_named, (str(job.output_to),)))
@@ -181,7 +181,7 @@ class SiteJobs:
             made.set_result(self._loop.create_task(follow()))
 
         self._loop.call_soon_threadsafe(start)
-        return SiteTask(done, lambda: self._loop.call_soon_threadsafe(made.result().cancel))
+        return RuleTask(done, lambda: self._loop.call_soon_threadsafe(made.result().cancel))
 
     def close(self) -> None:
         """Close every connection and end the thread."""
@@ -208,7 +208,7 @@ class _SiteSession:
         self._over: dict[str, asyncio.Future[JobStatus]] = {}
         self._asking: asyncio.Task[None] | None = None
 
-    async def carry_out(self, site: Site, job: SiteJob, resumed: bool) -> None:
+    async def carry_out(self, site: Site, job: RuleJob, resumed: bool) -> None:
         """Take files there, run, bring files back; whatever happens, leave nothing there."""
         folder = await self._folder(job)
         number = (await self.queue.find([folder])).get(folder, "") if resumed else ""
@@ -225,14 +225,14 @@ class _SiteSession:
         finally:
             await _in_any_case(self.transport.remove(folder))
 
-    async def _folder(self, job: SiteJob) -> str:
+    async def _folder(self, job: RuleJob) -> str:
         work = self.site.work
         if work == "~" or work.startswith("~/"):
             work = await self.transport.home() + work[1:]
         self._work, self._folder_of_all = work, f"{work}/snakemake"
         return f"{self._folder_of_all}/{job.tag}"
 
-    async def _stage_in(self, job: SiteJob, folder: str) -> None:
+    async def _stage_in(self, job: RuleJob, folder: str) -> None:
         files = await asyncio.to_thread(_files_to_stage, job.inputs)
         made = {str(PurePosixPath(f"{folder}/{FILES}/{name}").parent) for name in (*job.outputs, *job.logs)}
         for attempt in range(MAKING_ATTEMPTS):
@@ -252,7 +252,7 @@ class _SiteSession:
             await install_program(self.transport, folder, f"{self._work}/{STORE}", self.site.python)
             self._has_program = True
 
-    async def _submit_wholly(self, site: Site, job: SiteJob, folder: str) -> str:
+    async def _submit_wholly(self, site: Site, job: RuleJob, folder: str) -> str:
         """Submit; if that is cancelled in its midst, take the job out of the queue again as soon as it has a number."""
         submitting = asyncio.ensure_future(self._submit(site, job, folder))
         try:
@@ -262,7 +262,7 @@ class _SiteSession:
                 await _in_any_case(self._cancel(await submitting))
             raise
 
-    async def _submit(self, site: Site, job: SiteJob, folder: str) -> str:
+    async def _submit(self, site: Site, job: RuleJob, folder: str) -> str:
         path = f"{folder}/job.sh"
         script = script_of(job, site, folder)
         await self.transport.put_text(path, self.queue.scheduler.render(script), mode=0o700)
@@ -272,7 +272,7 @@ class _SiteSession:
         """Wait until a job is over, and return what the queue says of it then.
 
         Raises:
-            SiteJobFailed: it will never start.
+            RuleJobFailed: it will never start.
         """
         self._over[number] = asyncio.get_running_loop().create_future()
         if self._asking is None or self._asking.done():
@@ -295,7 +295,7 @@ class _SiteSession:
                     elif status.can_never_run:
                         await self.queue.cancel([number])  # it would stay in the queue for ever
                         why = f"job {number} at {self.site.name} will never start: {status.reason}"
-                        self._over[number].set_exception(SiteJobFailed(why))
+                        self._over[number].set_exception(RuleJobFailed(why))
                 silent = 0
             except (TransportError, SchedulerUnavailable) as error:
                 silent += 1
@@ -306,10 +306,10 @@ class _SiteSession:
                     return
             await asyncio.sleep(ASK_EVERY_S if self.site.has_queue else ASK_EVERY_S / 10)
 
-    async def _fetch_outputs(self, job: SiteJob, folder: str, number: str, status: JobStatus) -> None:
+    async def _fetch_outputs(self, job: RuleJob, folder: str, number: str, status: JobStatus) -> None:
         end = await self.queue.end_of(folder, status)
         if end.result is None:
-            raise SiteJobFailed(f"job {number} at {self.site.name} ended without a result: {end.why}")
+            raise RuleJobFailed(f"job {number} at {self.site.name} ended without a result: {end.why}")
         result = end.result
         outputs = job.outputs if result.status == 0 else ()
         try:
@@ -323,19 +323,19 @@ class _SiteSession:
             shutil.rmtree(job.arriving, ignore_errors=True)
         missing = [name for name in outputs if not any(_is_in(path, (name,)) for path in found)]
         if missing:
-            raise SiteJobFailed(f"the command ended well at {self.site.name} without writing {', '.join(missing)}")
+            raise RuleJobFailed(f"the command ended well at {self.site.name} without writing {', '.join(missing)}")
         if result.status != 0:
             lines = [line.strip() for line in last_words.splitlines() if line.strip()]
             why = f": {lines[-1][:500]}" if lines else ""
             told = end.why or f"the command ended with exit status {result.status} on {result.host}"
-            raise SiteJobFailed(f"{told} at {self.site.name}{why}")
+            raise RuleJobFailed(f"{told} at {self.site.name}{why}")
 
-    async def _fetch(self, job: SiteJob, folder: str, names: Sequence[str]) -> list[str]:
+    async def _fetch(self, job: RuleJob, folder: str, names: Sequence[str]) -> list[str]:
         """Have files arrive here: what the command has written to standard output and error, however much that is, and
         those that have these names or lie in folders of these names; return the paths of the latter.
 
         Raises:
-            SiteJobFailed: they do not come, or the site names others.
+            RuleJobFailed: they do not come, or the site names others.
         """
         order = {
             "files": [STDOUT, STDERR],
@@ -362,20 +362,20 @@ class _SiteSession:
             if report.failed:
                 (path, why), *others = report.failed
                 more = f", and {len(others)} more files" if others else ""
-                raise SiteJobFailed(f"fetching {path} from {self.site.name} failed: {why}{more}")
+                raise RuleJobFailed(f"fetching {path} from {self.site.name} failed: {why}{more}")
             return [path.removeprefix(f"{FILES}/") for path in paths if path not in (STDOUT, STDERR)]
 
         try:
             # Until it begins, the files of other jobs may have all channels to the site.
             return await fetched_patiently(fetch_once, begins_within_s=None)
         except TimeoutError:
-            raise SiteJobFailed(f"nothing has come from {self.site.name} for {SILENT_S:g} s") from None
+            raise RuleJobFailed(f"nothing has come from {self.site.name} for {SILENT_S:g} s") from None
 
     def _listed(self, answer: Mapping[str, Any], names: Sequence[str]) -> tuple[list[str], int]:
         """Return the paths that a site lists, relative to the folder of the job, and how large the files are together.
 
         Raises:
-            SiteJobFailed: it lists others than those asked for, which would be written here.
+            RuleJobFailed: it lists others than those asked for, which would be written here.
         """
         found, size_b = answer.get("found"), answer.get("bytes")
         if not isinstance(found, list) or not isinstance(size_b, int):
@@ -384,7 +384,7 @@ class _SiteSession:
         for each in found:
             is_plain = isinstance(each, str) and os.path.normpath(each) == each
             if not (is_plain and (each in (STDOUT, STDERR) or _is_in(each, wanted))):
-                raise SiteJobFailed(f"{self.site.name} names a file that nobody has asked for: {each!r}")
+                raise RuleJobFailed(f"{self.site.name} names a file that nobody has asked for: {each!r}")
         return found, size_b
 
     async def _cancel(self, number: str) -> None:
@@ -426,7 +426,7 @@ def _files_to_stage(names: Iterable[str]) -> list[FileToStage]:
     """Return files, and all files of folders, with their hashes.
 
     Raises:
-        SiteJobFailed: one cannot be read.
+        RuleJobFailed: one cannot be read.
     """
     files = dict.fromkeys(path for name in names for path in _files(Path(name)))
     found = []
@@ -434,7 +434,7 @@ def _files_to_stage(names: Iterable[str]) -> list[FileToStage]:
         try:
             found.append(file_to_stage(file, file.as_posix()))
         except FileUnreadable as error:
-            raise SiteJobFailed(f"{file} cannot be read: {error}") from None
+            raise RuleJobFailed(f"{file} cannot be read: {error}") from None
     return found
 
 
@@ -445,7 +445,7 @@ def _files(path: Path) -> list[Path]:
     return [path]
 
 
-def _put_into_places(job: SiteJob, paths: Iterable[str]) -> str:
+def _put_into_places(job: RuleJob, paths: Iterable[str]) -> str:
     """Give what has arrived its places: what the command has written to standard output and error in one file, and its
     files; return the end of what it has written to standard error."""
     job.output_to.parent.mkdir(parents=True, exist_ok=True)
