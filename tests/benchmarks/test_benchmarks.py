@@ -128,6 +128,14 @@ def test_a_launcher_of_many_instances_at_a_site_is_measured(tmp_path: Path) -> N
     assert "### 4 instances at a site without a queue" in text
 
 
+def test_what_a_tap_costs_its_writer_is_measured(tmp_path: Path) -> None:
+    text, rows = run_suite("pool", tmp_path, "--quick", has_plot=False, program="taps.py")
+    phases = ["no tap", "a tap that takes", "a stopped tap", "after it was killed"]
+    assert [row["phase"] for row in rows] == 2 * phases
+    assert all(float(row["processor_us"]) > 0 and float(row["messages_per_s"]) > 0 for row in rows)
+    assert "### A tap of messages of 8 B" in text
+
+
 def test_both_cavities_are_measured_and_end_with_the_same_bits(tmp_path: Path) -> None:
     text, rows = run_suite("canal", tmp_path, "--quick", "--cells", "12,17")
     assert [(row["peer"], row["cells"]) for row in rows] == [
