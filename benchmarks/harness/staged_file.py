@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 
 from xmml_executors.launch.site.staging import MODEL, Wanted, hash_files_in_thread
-from xmml_sites.program import LEASE_S, command_at, install_program
+from xmml_sites.lease import LEASE_S
+from xmml_sites.program import command_at, install_program
 from xmml_sites.ssh import Transport
 from xmml_sites.transfer.staging import STORE, stage
 
