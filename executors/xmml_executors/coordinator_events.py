@@ -310,11 +310,21 @@ CoordinatorEvent = InstanceEvent | Refused
 _KINDS: dict[str, type] = {each.word: each for each in get_args(CoordinatorEvent)}
 
 
-def read_event(what: object) -> CoordinatorEvent:
+def instance_of(what: object) -> str | None:
+    """Return which instance a value from the coordinator is about, whether or not the rest of it can be read."""
+    name = what.get("instance") if isinstance(what, Mapping) else None
+    return name if isinstance(name, str) else None
+
+
+def read_event(what: object, source: str = SOURCE) -> CoordinatorEvent:
     """Return the event that a value from the coordinator says.
 
+    Args:
+        what: the value.
+        source: who has reported the event, for errors.
+
     Raises:
-        ProtocolError: it says none.
+        ProtocolError: the value says no event.
     """
-    event: CoordinatorEvent = read_tagged_object(_KINDS, what, SOURCE, tag="event")
+    event: CoordinatorEvent = read_tagged_object(_KINDS, what, source, tag="event")
     return event

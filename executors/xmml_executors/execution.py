@@ -63,6 +63,7 @@ from xmml_executors.query_server import QueryServer
 from xmml_executors.run_folder import DOOR, SECRET, RunFolder
 from xmml_executors.sites_progress import SitesProgress
 from xmml_executors.stop_signals import STOP_SIGNALS, StopRequests, has_input, stop_signals, take_stops
+from xmml_executors.typed_json import ProtocolError
 
 #: What starts a process that instances share.
 SHARED_HOST_COMMAND = (sys.executable, "-c", "from xmml_native.shared_host import main; raise SystemExit(main())")
@@ -670,7 +671,13 @@ class _Execution:
         assert self.coordinator is not None
         now = time.monotonic()
         for told in self.coordinator.take_events():
-            event = events.read_event(told)
+            try:
+                event = events.read_event(told, self.source_of(told))
+            except ProtocolError as error:
+                # The coordinator passes on what an instance says: whoever has taken that over does not end xmml-run.
+                self.note("not understood", events.instance_of(told), reason=str(error))
+                self.carry_out(self.coordination.on_site_failure(str(error), now))
+                continue
             self.changed()
             self.note_native(event, told, now)
             if self.questions is not None:
@@ -682,6 +689,13 @@ class _Execution:
             if self.latecomers is not None:
                 self.latecomers.on_native(event)
         self.carry_out(self.coordination.look_for_deadlock(now))
+
+    def source_of(self, told: Mapping[str, Any]) -> str:
+        """Return who has said what the coordinator passes on, for errors."""
+        name = events.instance_of(told)
+        if name is None or name not in self.site_of:
+            return events.SOURCE
+        return f"{name} at {self.site_of[name] or self.first_site}"
 
     def carry_out(self, orders: Sequence[policy.Order]) -> None:
         for order in orders:
