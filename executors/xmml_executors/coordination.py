@@ -50,6 +50,8 @@ GIVE_UP_AFTER_S = 2.0
 GROWN_S = 0.5
 #: A writer gives an object to others so often after a death (`MOST_REDELIVERED` of the native core).
 DEADLY_AFTER = 3
+#: What an instance reports that takes part in the run; of one that counts as dead it means nothing.
+_OF_THE_LIVING = (events.Joined, events.Waiting, events.Left, events.Away, events.Back)
 #: Who the coordinator names where the system, and no stranger, keeps its door shut.
 THE_SYSTEM = "the system"
 #: An ended process may have left normally, or have joined, without our having read it yet. If it had joined, that or
@@ -106,10 +108,15 @@ class GoOnWithout:
 
 @dataclass(frozen=True)
 class Died:
-    """Note that an instance has died, and how, and that the run goes on without it."""
+    """Note that an instance has died, and how.
+
+    Attributes:
+        goes_on: the run goes on without the instance: it is not stopping for another reason.
+    """
 
     instance: str
     reason: str
+    goes_on: bool = True
 
 
 Order = Abort | Signal | Grow | Confirm | Notice | GoOnWithout | Died
@@ -316,6 +323,8 @@ class Coordination:
             return self._on_tap(event)
         if record is None:
             return [Notice(f'an instance "{event.instance}" that is not in the plan reported: {event.word}')]
+        if record.died_at is not None and isinstance(event, _OF_THE_LIVING):
+            return []  # said before it heard of its death; its partners know of that, and the run goes on without it
         match event:
             case events.Joined():
                 return self._on_joined(record, event, now)
@@ -537,7 +546,7 @@ class Coordination:
     def _goes_on_without(self, record: InstanceRecord, sign: FailureSymptom) -> bool:
         """Whether the run goes on in spite of what has become of an instance."""
         if record.died_at is not None:
-            return sign.is_death
+            return sign.is_death and record.name not in self._failures
         is_missed = self.phase not in (Phase.RUNNING, Phase.SETTLING) or record.name in self._failures
         return sign.is_death and not is_missed and self._deaths.can_be_spared(record.name)
 
@@ -556,21 +565,27 @@ class Coordination:
         self._deaths.end(record.name)
         record.death = one_line(manner_of_death(record))
         record.become(Lifecycle.DIED)
-        return [*orders, Died(record.name, record.death), *self._look_whether_all_ended(now)]
+        record.is_outlived = self.phase is Phase.RUNNING
+        return [*orders, Died(record.name, record.death, record.is_outlived), *self._look_whether_all_ended(now)]
 
     def _on_given_again(self, event: events.GivenAgain, now: float) -> list[Order]:
         """A writer has given the objects of a reader that died to others."""
-        conduit = self.plan.by_conduit[event.conduit]
-        dead = self.records[conduit.receiver]
+        conduit = self.plan.by_conduit.get(event.conduit)
+        dead = self.records.get(conduit.receiver) if conduit is not None else None
+        if conduit is None or dead is None or not (dead.died_at is not None or dead.name in self._failures):
+            return []  # no writer has been told that this reader died
         dead.given_again += event.objects
-        if event.deadly is None or self.phase is Phase.STOPPING:
+        if event.deadly is None or self.phase not in (Phase.RUNNING, Phase.SETTLING):
             return []
         text = (
             f"object {event.deadly} (sys.seq) of {conduit.sender}.{conduit.sender_port} was given to it as to "
             f"{DEADLY_AFTER} others, and each of them died"
         )
         self._failures.pop(dead.name, None)  # this says more than that it has died as the last one
-        return self._fail(dead.name, FailureSymptom.DEADLY, text, now)
+        orders = self._fail(dead.name, FailureSymptom.DEADLY, text, now)
+        if dead.state is Lifecycle.DIED:
+            dead.become(Lifecycle.FAILED)  # the run does not go on without it
+        return orders
 
     def _fail(self, name: str, sign: FailureSymptom, text: str, now: float) -> list[Order]:
         if self._goes_on_without(self.records[name], sign):
@@ -690,7 +705,7 @@ class Coordination:
                 orders.append(Signal(name, number))
             elif not record.state.is_final:
                 record.ended_at = now
-                orders += self._bury(record, now)
+                orders += self._end_badly(name, now)
         return orders
 
     def _stop_harder(self, number: int | None, now: float) -> list[Order]:

@@ -86,13 +86,22 @@ class Deaths:
         return found
 
 
-def deaths_in_words(records: Mapping[str, InstanceRecord]) -> list[str]:
-    """Return a sentence for each instance that has died while the run went on."""
+def deaths_in_words(records: Mapping[str, InstanceRecord], blamed: str | None = None) -> list[str]:
+    """Return a sentence for each instance that has died without being the reason why the run ended.
+
+    Args:
+        records: of all instances.
+        blamed: the instance that the outcome of the run names, of which that says more.
+    """
     return [
-        f"{record.name} died: {record.death}; the run went on without it{_given_again(record)}"
+        f"{record.name} died: {record.death}{_went_on(record)}{_given_again(record)}"
         for record in records.values()
-        if record.state is Lifecycle.DIED
+        if record.state is Lifecycle.DIED and record.name != blamed
     ]
+
+
+def _went_on(record: InstanceRecord) -> str:
+    return "; the run went on without it" if record.is_outlived else ""
 
 
 def _given_again(record: InstanceRecord) -> str:

@@ -716,9 +716,9 @@ class _Execution:
                 case policy.GoOnWithout(name):
                     assert self.coordinator is not None
                     self.coordinator.go_on_without(name)
-                case policy.Died(name, reason):
+                case policy.Died(name, reason, goes_on):
                     self.note("died", name, reason=reason)
-                    self.watcher.notice(f"it died: {reason}; the run goes on without it", name)
+                    self.watcher.notice(f"it died: {reason}{'; the run goes on without it' if goes_on else ''}", name)
                 case policy.Notice(text, name):
                     self.watcher.notice(text, name)
 

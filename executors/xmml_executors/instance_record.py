@@ -16,7 +16,8 @@ LAST_WORDS = 30
 class Lifecycle(Enum):
     """The life of an instance. It only goes on in this order, and ends in one of the last four.
 
-    One that has died was not missed: the run went on without it.
+    One that has died was not missed: the run went on without it. If it then turns out that it died of an object that
+    nobody survives, it has failed.
     """
 
     PLANNED = "planned"
@@ -43,7 +44,7 @@ TRANSITIONS: dict[Lifecycle, frozenset[Lifecycle]] = {
     Lifecycle.DONE: frozenset(),
     Lifecycle.FAILED: frozenset(),
     Lifecycle.STOPPED: frozenset(),
-    Lifecycle.DIED: frozenset(),
+    Lifecycle.DIED: frozenset({Lifecycle.FAILED}),
 }
 
 
@@ -75,7 +76,9 @@ class InstanceRecord:
         failure: what it reported as the reason of its failure.
         died_at: since when it counts as dead, and the run goes on without it (monotonic seconds).
         death: how it died.
-        given_again: how many objects that it was given others got after its death.
+        is_outlived: the run went on without it when its process was gone.
+        given_again: how many objects that it was given others got after its death; one that it and too many others
+            died of is none of them.
         no_memory: if a process of it was killed for want of memory, of which.
     """
 
@@ -105,6 +108,7 @@ class InstanceRecord:
     failure: str = ""
     died_at: float | None = None
     death: str = ""
+    is_outlived: bool = False
     given_again: int = 0
     exit_status: int | None = None
     signal: int | None = None
@@ -156,5 +160,5 @@ class InstanceRecord:
             "messages_received": self.messages_received,
             "bytes_sent": self.bytes_sent,
             "bytes_received": self.bytes_received,
-            **({"death": self.death, "given_again": self.given_again} if self.death else {}),
+            **({"death": self.death, "given_again": self.given_again} if self.state is Lifecycle.DIED else {}),
         }

@@ -42,7 +42,7 @@ def report(plan: Plan, result: RunResult, name: str, provenance: Mapping[str, ob
         f"<p>{html.escape(when)}</p>",
         "<h2>Instances</h2>",
         _instances(list(result.records.values())),
-        *(f"<p>{html.escape(death)}.</p>" for death in deaths_in_words(result.records)),
+        *(f"<p>{html.escape(death)}.</p>" for death in deaths_in_words(result.records, outcome.instance)),
         f"<p>Not bound to cores: {html.escape(result.not_bound)}.</p>" if result.not_bound else "",
         "<h2>Conduits</h2>" if plan.conduits else "",
         _conduits(plan, result.records),

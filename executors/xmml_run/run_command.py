@@ -363,7 +363,7 @@ def _deaths(options: Namespace, result: Any) -> list[str]:
     """Return who has died while the run went on."""
     from xmml_executors.deaths import deaths_in_words
 
-    return [] if options.quiet else deaths_in_words(result.records)
+    return [] if options.quiet else deaths_in_words(result.records, result.outcome.instance)
 
 
 def _conclude(options: Namespace, plan: Plan, folder: RunFolder, result: Any, told: dict[str, Any]) -> int:

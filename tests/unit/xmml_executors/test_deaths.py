@@ -17,7 +17,18 @@ from xmml_executors.coordination import (
     Phase,
     Signal,
 )
-from xmml_executors.coordinator_events import Failed, GivenAgain, Joined, Left, Lost
+from xmml_executors.coordinator_events import (
+    Away,
+    Back,
+    CoordinatorEvent,
+    Failed,
+    GivenAgain,
+    Joined,
+    Left,
+    Lost,
+    Wait,
+    Waiting,
+)
 from xmml_executors.deaths import GIVE_UP_AFTER_S, KILL_AFTER_S, TERMINATE_AFTER_S, deaths_in_words
 from xmml_executors.instance_record import Lifecycle
 from xmml_executors.outcome import ExitStatus
@@ -162,6 +173,125 @@ def test_an_object_that_the_last_worker_dies_with_is_named_if_too_many_have(make
     run.on_time(5.0)
     assert run.outcome is not None
     assert run.outcome.reason.startswith("c[3] failed: object 17 (sys.seq) of w.o was given to it as to 3 others")
+
+
+def test_a_worker_that_dies_of_a_deadly_object_has_failed_and_is_not_listed_among_the_dead(make_plan: MakePlan) -> None:
+    run = workers(make_plan, 6)
+    for copy in range(4):
+        kill(run, f"c[{copy}]", float(copy + 1))
+        run.on_native(given_again(copy, 0 if copy == DEADLY_AFTER else 1, 17 if copy == DEADLY_AFTER else None), 4.1)
+    assert run.records["c[3]"].state is Lifecycle.FAILED
+    assert run.records["c[3]"].given_again == 0
+    assert "death" not in run.records["c[3]"].as_json()
+    run.on_time(5.0)
+    assert run.outcome is not None
+    assert [told.partition(" ")[0] for told in deaths_in_words(run.records)] == ["c[0]", "c[1]", "c[2]"]
+
+
+def test_a_worker_that_still_runs_when_its_object_proves_deadly_fails(make_plan: MakePlan) -> None:
+    run = workers(make_plan, 6)
+    run.on_native(Lost("c[3]"), 1.0)
+    run.on_native(given_again(3, 0, 17), 1.1)
+    run.on_ended("c[3]", 0, None, 1.15)
+    assert run.records["c[3]"].state is Lifecycle.FAILED
+
+
+def test_what_no_reader_that_died_was_given_counts_for_nothing(make_plan: MakePlan) -> None:
+    run = workers(make_plan)
+    for conduit in (0, 99):
+        assert run.on_native(given_again(conduit, 3, 17), 1.0) == []
+    assert run.phase is Phase.RUNNING
+    assert run.records["c[0]"].given_again == 0
+
+
+def test_it_is_not_said_of_a_run_that_ends_that_it_goes_on(make_plan: MakePlan) -> None:
+    run = workers(make_plan)
+    run.on_native(Failed("c[0]", "bad input"), 1.0)
+    run.on_interrupt(1.1)
+    assert run.on_ended("c[0]", 1, None, 1.2) == [Died("c[0]", "bad input", goes_on=False)]
+    assert deaths_in_words(run.records) == ["c[0] died: bad input"]
+
+
+def test_an_instance_that_the_outcome_names_is_not_named_once_more(make_plan: MakePlan) -> None:
+    run = workers(make_plan)
+    kill(run, "c[0]")
+    assert deaths_in_words(run.records, "c[0]") == []
+
+
+#: What becomes of the worker, and of the run, when something is reported of the worker in each phase.
+BECOMES = {
+    (Phase.RUNNING, "failed"): (Lifecycle.RUNNING, Phase.RUNNING),
+    (Phase.RUNNING, "lost"): (Lifecycle.RUNNING, Phase.RUNNING),
+    (Phase.RUNNING, "killed"): (Lifecycle.DIED, Phase.RUNNING),
+    (Phase.RUNNING, "left"): (Lifecycle.LEFT, Phase.RUNNING),
+    (Phase.SETTLING, "failed"): (Lifecycle.RUNNING, Phase.SETTLING),
+    (Phase.SETTLING, "lost"): (Lifecycle.RUNNING, Phase.SETTLING),
+    (Phase.SETTLING, "killed"): (Lifecycle.DIED, Phase.SETTLING),
+    (Phase.SETTLING, "left"): (Lifecycle.LEFT, Phase.SETTLING),
+    (Phase.STOPPING, "failed"): (Lifecycle.RUNNING, Phase.STOPPING),
+    (Phase.STOPPING, "lost"): (Lifecycle.RUNNING, Phase.STOPPING),
+    (Phase.STOPPING, "killed"): (Lifecycle.STOPPED, Phase.STOPPING),
+    (Phase.STOPPING, "left"): (Lifecycle.LEFT, Phase.STOPPING),
+}
+#: In which phases the partners of a worker hear of its death.
+TOLD_IN = (Phase.RUNNING, Phase.SETTLING)
+
+
+def in_phase(make_plan: MakePlan, phase: Phase) -> Coordination:
+    """Return a run of workers that has come to a phase."""
+    run = workers(make_plan)
+    if phase is not Phase.RUNNING:
+        run.on_native(Failed("w", "no more"), 0.9)
+    if phase is Phase.STOPPING:
+        run.on_time(0.9 + SETTLE_S)
+    assert run.phase is phase
+    return run
+
+
+@pytest.mark.parametrize(("phase", "what"), BECOMES, ids=lambda each: each.value if isinstance(each, Phase) else each)
+def test_what_becomes_of_a_worker_and_the_run_in_each_phase(make_plan: MakePlan, phase: Phase, what: str) -> None:
+    run = in_phase(make_plan, phase)
+    match what:
+        case "failed":
+            orders = run.on_native(Failed("c[0]", "bad input"), 0.95)
+        case "lost":
+            orders = run.on_native(Lost("c[0]"), 0.95)
+        case "left":
+            orders = run.on_native(Left("c[0]", 1, (), 0.0), 0.95)
+        case _:
+            orders = run.on_ended("c[0]", None, signal.SIGKILL, 0.95)
+    assert (run.records["c[0]"].state, run.phase) == BECOMES[phase, what]
+    assert (GoOnWithout("c[0]") in orders) == (phase in TOLD_IN and what != "left")
+
+
+LATE = [
+    Joined("c[0]", 100, "elsewhere", "c", "1.0"),
+    Waiting("c[0]", 1, (Wait(0, "receive"),), False, False, {}, {}),
+    Left("c[0]", 1, (), 0.0),
+    Away("c[0]", 60.0),
+    Back("c[0]"),
+    Lost("c[0]"),
+    Failed("c[0]", "once more"),
+]
+
+
+@pytest.mark.parametrize("phase", TOLD_IN, ids=lambda phase: phase.value)
+@pytest.mark.parametrize("has_ended", [False, True], ids=["runs", "ended"])
+@pytest.mark.parametrize("event", LATE, ids=lambda event: event.word)
+def test_what_a_worker_that_counts_as_dead_says_late_changes_nothing(
+    make_plan: MakePlan, phase: Phase, has_ended: bool, event: CoordinatorEvent
+) -> None:
+    run = in_phase(make_plan, phase)
+    run.on_native(Failed("c[0]", "bad input"), 0.91)
+    if has_ended:
+        run.on_ended("c[0]", 1, None, 0.92)
+    record = run.records["c[0]"]
+    before = dataclasses.replace(record)
+    assert run.on_native(event, 0.93) == []
+    assert record == before
+    assert run.phase is phase
+    assert run.look_for_deadlock(0.93) == []
+    assert run.on_time(0.93) == []
 
 
 def test_a_writer_that_dies_ends_the_run_as_ever(make_plan: MakePlan) -> None:
