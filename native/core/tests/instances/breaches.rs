@@ -11,6 +11,7 @@ use xmml_wire::data::Data;
 use xmml_wire::frame::{self, encode_control};
 use xmml_wire::handshake::{Role, TIMEOUT_S};
 use xmml_wire::message::Message;
+use xmml_wire::methods::{MethodReport, Traffic};
 
 use crate::support::by_hand::{connect, Client};
 use crate::support::{Model, Run, SECRET};
@@ -150,6 +151,48 @@ fn who_speaks_of_what_is_not_its_own_fails_by_name() {
         (
             Word::PeerEnded { peer: "c".into(), reason: String::new() },
             "a connection with c, with which it has no conduit",
+        ),
+    ] {
+        let (run, mut control, _b) = pair();
+        control.say(&said);
+        let text = failure(&run);
+        assert!(text.contains(problem), "{said:?}: {text}");
+    }
+}
+
+#[test]
+fn who_reports_numbers_that_cannot_be_fails_by_name() {
+    let progress = |time, messages_sent| ToCoordinator::Progress {
+        run: 1,
+        iteration: 1,
+        time,
+        messages_sent,
+        bytes_sent: 0,
+        messages_received: 0,
+        bytes_received: 0,
+    };
+    let figures = |traffic| {
+        let report = MethodReport {
+            conduit: 1,
+            name: String::new(),
+            chosen: None,
+            protected: false,
+            refused: vec![],
+            slower: vec![],
+            traffic,
+        };
+        ToCoordinator::Figures { number: 1, sending: vec![report], receiving: vec![] }
+    };
+    for (said, problem) in [
+        (progress(f64::NAN, 1), "its time is NaN"),
+        (progress(0.0, 1 << 63), "it counts 9223372036854775808"),
+        (leaving(vec![totals(1, u64::MAX, 0)]), "it counts 18446744073709551615"),
+        (figures(Traffic { bytes_per_s: f64::INFINITY, ..Traffic::default() }), "a rate or a time of inf"),
+        (figures(Traffic { latency_s: Some(-1.0), ..Traffic::default() }), "a rate or a time of -1"),
+        (figures(Traffic { bytes: u64::MAX, ..Traffic::default() }), "it counts 18446744073709551615"),
+        (
+            ToCoordinator::GivenAgain { conduit: 1, objects: 1, deadly: None },
+            "gives objects of conduit 1 again, none of whose readers has died",
         ),
     ] {
         let (run, mut control, _b) = pair();

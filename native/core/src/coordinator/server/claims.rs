@@ -7,10 +7,14 @@ use super::Server;
 use crate::control::{ToCoordinator, WaitKind};
 use crate::coordinator::ConduitTotals;
 use crate::spec::{ConduitSpec, FIRST_OPENED};
+use xmml_wire::methods::{MethodReport, Traffic};
 
 /// How many changes of methods, and how many handles, an instance may have asked for without an answer. Each thread of an honest one waits
 /// for its answer.
 const REQUESTS_MAX: usize = 1024;
+
+/// No honest count is higher: sums of such counts, and the files that record them, would overflow.
+const COUNT_MAX: u64 = i64::MAX as u64;
 
 /// A conduit of an instance.
 struct OwnConduit<'a> {
@@ -44,6 +48,7 @@ impl OwnConduits<'_> {
             let Some(OwnConduit { name, sends, receives }) = self.0.get(&each.conduit) else {
                 return Err(format!("it left with totals of conduit {}, which is none of its own", each.conduit));
             };
+            check_counts(&[each.sent, each.received, each.bytes, each.dropped, each.replaced])?;
             if (each.sent > 0 && !sends) || (each.received > 0 && !receives) {
                 let (sent, received) = (each.sent, each.received);
                 return Err(format!(
@@ -80,8 +85,23 @@ impl Server {
                     WaitKind::Send | WaitKind::Settled => own.sends(wait.conduit),
                     WaitKind::Holders => Ok(()),
                 })?;
-                sent.iter().try_for_each(|(conduit, _)| own.sends(*conduit))?;
-                received.iter().try_for_each(|(conduit, _)| own.receives(*conduit))
+                sent.iter().try_for_each(|(conduit, count)| own.sends(*conduit).and(check_counts(&[*count])))?;
+                received.iter().try_for_each(|(conduit, count)| own.receives(*conduit).and(check_counts(&[*count])))
+            }
+            ToCoordinator::Progress {
+                run,
+                iteration,
+                time,
+                messages_sent,
+                bytes_sent,
+                messages_received,
+                bytes_received,
+            } => {
+                check_counts(&[*run, *iteration, *messages_sent, *bytes_sent, *messages_received, *bytes_received])?;
+                match time.is_finite() {
+                    true => Ok(()),
+                    false => Err(format!("it reports that its time is {time}")),
+                }
             }
             ToCoordinator::Conduits { conduits, .. } => {
                 let own = self.own_conduits(instance);
@@ -89,15 +109,17 @@ impl Server {
             }
             ToCoordinator::Figures { sending, receiving, .. } => {
                 let own = self.own_conduits(instance);
-                sending.iter().try_for_each(|report| own.sends(report.conduit))?;
-                receiving.iter().try_for_each(|report| own.receives(report.conduit))
+                sending.iter().try_for_each(|report| own.sends(report.conduit).and(check_traffic(report)))?;
+                receiving.iter().try_for_each(|report| own.receives(report.conduit).and(check_traffic(report)))
             }
             ToCoordinator::Change { conduit, .. } => {
                 let own = self.own_conduits(instance);
                 own.sends(*conduit).or_else(|_| own.receives(*conduit))?;
                 at_most_requests(self.changes_asked_by(instance))
             }
-            ToCoordinator::GivenAgain { conduit, .. } => self.own_conduits(instance).sends(*conduit),
+            ToCoordinator::GivenAgain { conduit, objects, deadly } => {
+                self.may_give_again(instance, *conduit, [*objects, deadly.unwrap_or(0)])
+            }
             ToCoordinator::Prepared { change, conduit, .. } => {
                 exists(*change)?;
                 self.own_conduits(instance).receives(*conduit)
@@ -108,7 +130,8 @@ impl Server {
             }
             ToCoordinator::Open { .. } => at_most_requests(self.openings_asked_by(instance)),
             ToCoordinator::Admitted { conduit, .. } => self.may_admit(instance, *conduit),
-            ToCoordinator::Leaving { conduits, waited_s, .. } => {
+            ToCoordinator::Leaving { runs, conduits, waited_s } => {
+                check_counts(&[*runs])?;
                 if self.members.get(instance).is_some_and(|member| member.left.is_some()) {
                     return Err("it left a second time".to_owned());
                 }
@@ -122,6 +145,20 @@ impl Server {
                 false => Err(format!("it speaks of a connection with {peer}, with which it has no conduit")),
             },
             _ => Ok(()),
+        }
+    }
+
+    /// Objects are given again by a pool of which readers may die, when one has.
+    fn may_give_again(&self, instance: &str, conduit: u32, counts: [u64; 2]) -> Result<(), String> {
+        check_counts(&counts)?;
+        self.own_conduits(instance).sends(conduit)?;
+        let conduits = self.specs.get(instance).map(|spec| &*spec.conduits).unwrap_or_default();
+        let dead_reader = |each: &ConduitSpec| {
+            each.pool.as_ref().is_some_and(|pool| pool.reader_may_die) && self.dead.contains(&each.receiver)
+        };
+        match conduits.iter().any(|each| each.id == conduit && dead_reader(each)) {
+            true => Ok(()),
+            false => Err(format!("it gives objects of conduit {conduit} again, none of whose readers has died")),
         }
     }
 
@@ -147,6 +184,23 @@ impl Server {
             (each.id, OwnConduit { name: &each.name, sends, receives })
         });
         OwnConduits(named.collect())
+    }
+}
+
+fn check_counts(counts: &[u64]) -> Result<(), String> {
+    match counts.iter().find(|count| **count > COUNT_MAX) {
+        None => Ok(()),
+        Some(count) => Err(format!("it counts {count}, and nothing is counted beyond {COUNT_MAX}")),
+    }
+}
+
+fn check_traffic(report: &MethodReport) -> Result<(), String> {
+    let Traffic { messages, bytes, replaced, messages_per_s, bytes_per_s, latency_s } = report.traffic;
+    check_counts(&[messages, bytes, replaced])?;
+    let is_rate = |figure: &f64| figure.is_finite() && *figure >= 0.0;
+    match [messages_per_s, bytes_per_s, latency_s.unwrap_or(0.0)].iter().find(|figure| !is_rate(figure)) {
+        None => Ok(()),
+        Some(figure) => Err(format!("it reports a rate or a time of {figure} for conduit {}", report.conduit)),
     }
 }
 
