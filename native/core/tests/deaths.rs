@@ -2,12 +2,16 @@
 
 mod support;
 
-use support::farms::{all_of, coupled, put, take};
+use std::time::Duration;
+
+use support::farms::{all_of, coupled, has_nothing, put, take};
+use support::taps::{shown, tap};
 use support::{Model, Run, LIMIT};
 use xmml_core::coordinator::Event;
 use xmml_core::instance::{Instance, Taken};
-use xmml_core::spec::PoolSpec;
+use xmml_core::spec::{ConduitSpec, PoolSpec};
 use xmml_pool::value::Value;
+use xmml_wire::data::Data;
 
 const METHODS: [&str; 5] = ["inproc", "shm", "unix", "tcp", "protected tcp"];
 
@@ -31,6 +35,19 @@ fn take_marked(me: &Instance) -> (u64, Option<Value>) {
         }
         other => panic!("no object: {other:?}"),
     }
+}
+
+/// A writer `a`, a worker `w` that may die, and `r`, which gets what the worker makes.
+fn chain(method: &str) -> Run {
+    let queue = PoolSpec { is_queue: true, reader_may_die: true, ..PoolSpec::default() };
+    let model = Model::by(method).submodel("a", "out:Oi", 1).submodel("w", "in:S out:Oi", 1).submodel("r", "in:S", 1);
+    let pooled = |pool: PoolSpec| {
+        move |conduit: &mut ConduitSpec| {
+            conduit.pool = Some(Box::new(pool));
+            (conduit.capacity, conduit.byte_budget) = (64, 64 << 20);
+        }
+    };
+    Run::of(model.couple_with("a.out", "w.in", pooled(queue)).couple_with("w.out", "r.in", pooled(PoolSpec::default())))
 }
 
 fn given_again(run: &Run) -> (u64, Option<u64>) {
@@ -74,6 +91,50 @@ fn an_object_with_which_the_fourth_reader_dies_is_named() {
         assert_eq!(take_marked(&me), (1, times));
         die(&run, &me);
         assert_eq!(given_again(&run).1, (copy == 3).then_some(1));
+    }
+}
+
+#[test]
+fn who_may_die_has_handed_over_what_it_made_of_an_object_before_it_gets_the_next() {
+    for method in METHODS {
+        let run = chain(method);
+        let (a, w) = (run.join("a"), run.join("w"));
+        (0..2).for_each(|number| _ = put(&a, number));
+        assert_eq!(take(&w), Some(0), "{method}");
+        put(&w, 100);
+        assert!(has_nothing(&w), "{method}: its product is still here");
+        let r = run.join("r");
+        assert_eq!(take(&w), Some(1), "{method}");
+        die(&run, &w);
+        assert_eq!(take(&r), Some(100), "{method}");
+    }
+}
+
+#[test]
+fn who_may_die_waits_for_no_tap() {
+    for method in METHODS {
+        let run = chain(method);
+        let (a, w, r) = (run.join("a"), run.join("w"), run.join("r"));
+        run.coordinator.add_tap(tap(method, &["w"], "", 32 << 20));
+        let tap = run.join("tap");
+        shown(&run, "w");
+        put(&a, 0);
+        assert_eq!(take(&w), Some(0), "{method}");
+        w.put("out", Data::Bytes(vec![1; 8].into()), &[]).unwrap();
+        assert!(matches!(tap.take("objects", Some(LIMIT)).unwrap(), Taken::Object(_)), "{method}: it is shown objects");
+        // It takes no more, and what is on its way to it fits into no socket.
+        put(&a, 1);
+        for _ in 0..2 {
+            assert!(matches!(r.take("in", Some(Duration::ZERO)).unwrap(), Taken::Object(_) | Taken::TimedOut));
+            w.put("out", Data::Bytes(vec![1; 8 << 20].into()), &[]).unwrap();
+        }
+        std::thread::scope(|scope| {
+            let taking = scope.spawn(|| take(&w));
+            while !taking.is_finished() {
+                r.take("in", Some(Duration::from_millis(10))).unwrap();
+            }
+            assert_eq!(taking.join().unwrap(), Some(1), "{method}");
+        });
     }
 }
 

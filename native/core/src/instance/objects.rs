@@ -22,7 +22,7 @@ use xmml_wire::frame::{encode_message, EncodedMessage};
 use xmml_wire::lock::lock;
 use xmml_wire::message::Message;
 
-use crate::conduit::SendingEnd;
+use crate::runtime::state::State;
 use crate::runtime::wait::{wait, WaitFor};
 use crate::spec::Direction;
 use crate::team;
@@ -589,14 +589,17 @@ impl Instance {
         })
     }
 
-    /// Has everything that was put leave this process, so that it outlives it; false: not before `until`. An instance that may die does that
+    /// Has all products leave this process, so that they outlive it; false: not before `until`. An instance that may die does that
     /// before it says that it has dealt with an object: nobody would make again what it had made of that.
     pub(super) fn hand_over_products(&self, until: Option<Instant>) -> Result<bool> {
-        let Backend::Run { runtime } = &self.backend else { return Ok(true) };
-        let ends = (0..runtime.state().conduits.sending.len()).collect();
-        let what = WaitFor { sending: ends, ..WaitFor::default() };
+        let (Backend::Run { runtime }, false) = (&self.backend, self.pools.products.is_empty()) else {
+            return Ok(true);
+        };
+        let what = WaitFor { sending: self.pools.products.clone(), is_reported: true, ..WaitFor::default() };
         let handed_over = wait(runtime, &what, until, |state| {
-            let are = state.conduits.sending.iter().all(SendingEnd::is_handed_over) && state.connections.are_flushed();
+            let State { conduits, connections, .. } = state;
+            let mut products = self.pools.products.iter().map(|end| &conduits.sending[*end]);
+            let are = products.all(|end| end.is_handed_over() && connections.are_flushed_to(&end.spec.receiver));
             Ok(are.then_some(()))
         })?;
         Ok(handed_over.is_some())

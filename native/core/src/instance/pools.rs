@@ -31,6 +31,8 @@ use super::ports::Port;
 pub(super) struct Pools {
     written: Box<[OnceLock<Box<Written>>]>,
     pub(super) read: HashMap<usize, Read>,
+    /// The sending ends of what others count on; elsewhere objects may be lost.
+    pub(super) products: SmallVec<[usize; 2]>,
 }
 
 /// An out port that leads to pools, or whose messages are shown to taps.
@@ -169,7 +171,10 @@ impl Pools {
     /// [`Error::Usage`]: attributes or a selector that cannot be read, which a check of the model would have told.
     pub(super) fn new(spec: &InstanceSpec, state: &mut State) -> Result<Pools> {
         let written = spec.ports.iter().map(|_| OnceLock::new()).collect();
-        let mut pools = Pools { written, read: HashMap::new() };
+        let counted_on =
+            |end: &usize| !state.conduits.sending[*end].spec.pool.as_ref().is_some_and(|pool| pool.has_backlog());
+        let products = (0..state.conduits.sending.len()).filter(counted_on).collect();
+        let mut pools = Pools { written, read: HashMap::new(), products };
         let mut readers: HashMap<usize, Vec<Arc<Reader>>> = HashMap::new();
         let mut schemas: HashMap<&str, Arc<Schema>> = HashMap::new();
         for conduit in &spec.conduits {

@@ -111,4 +111,10 @@ impl Connections {
     pub fn are_flushed(&self) -> bool {
         self.outbound().chain(&self.retired).all(|connection| connection.writer().is_empty())
     }
+
+    /// The same of those to one receiver.
+    pub fn are_flushed_to(&self, receiver: &str) -> bool {
+        let mut to_receiver = self.outbound().chain(&self.retired).filter(|connection| connection.peer == receiver);
+        to_receiver.all(|connection| connection.writer().is_empty())
+    }
 }

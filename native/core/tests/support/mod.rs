@@ -9,6 +9,7 @@ pub mod farms;
 #[path = "../../../wire/tests/support/not_run.rs"]
 pub mod not_run;
 pub mod proxy;
+pub mod taps;
 #[path = "../../../wire/tests/support/waiting.rs"]
 pub mod waiting;
 
