@@ -149,8 +149,6 @@ pub enum ToInstance {
     NobodyElse,
     /// A tap has joined: this conduit shows it what passes an out port from now on.
     Tap { conduit: ConduitSpec },
-    /// This tap is gone.
-    TapGone { tap: String },
     /// Answers `Leaving`: the coordinator has it; the connection may close.
     Goodbye,
 }

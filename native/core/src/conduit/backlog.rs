@@ -227,6 +227,11 @@ impl<T: Clone> Backlog<T> {
         self.readers.iter().enumerate().filter(|(_, reader)| !reader.given.is_empty()).map(|(place, _)| place)
     }
 
+    /// From now on nothing is given to anybody.
+    pub fn halt(&mut self) {
+        self.most_given = 0;
+    }
+
     /// More may be held from now on.
     pub fn grow(&mut self) {
         self.limit_bytes = self.limit_bytes.saturating_mul(2);
@@ -365,6 +370,15 @@ mod tests {
         backlog.settle(1, 0, false, now + Duration::from_secs(1));
         assert_eq!(given(&mut backlog, now), [(1, 100)]);
         assert_eq!(backlog.reader_died(1, |object| *object += 100), 2, "nobody is left");
+    }
+
+    #[test]
+    fn one_that_is_halted_gives_out_nothing() {
+        let (mut backlog, now) = (queue(1), Instant::now());
+        backlog.add(0, 1, 1);
+        backlog.halt();
+        assert_eq!(given(&mut backlog, now), []);
+        assert!(backlog.is_waiting());
     }
 
     #[test]

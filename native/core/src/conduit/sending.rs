@@ -213,7 +213,8 @@ impl SendingEnd {
     /// The receiver has taken everything up to `sequence`. An error names what is impossible.
     pub fn on_receipt(&mut self, sequence: u64) -> Result<(), String> {
         self.has_arrived(sequence)?;
-        self.asked_after = Some(sequence);
+        // On a slow connection an older question may come again behind a newer one.
+        self.asked_after = self.asked_after.max(Some(sequence));
         while self.taken < sequence.min(self.sent) {
             self.taken += 1;
             self.untaken_bytes -= self.untaken_sizes.pop_front().unwrap_or(0);
@@ -484,6 +485,8 @@ pub(super) mod tests {
         assert!(!end.may_be_given(), "asked again by another connection");
         end.on_receipt(1).unwrap();
         assert!(end.may_be_given());
+        end.on_receipt(0).unwrap();
+        assert!(end.may_be_given(), "an older question came late");
     }
 
     #[test]

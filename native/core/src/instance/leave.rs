@@ -242,20 +242,19 @@ fn part_from_taps(runtime: &Runtime) {
         Ok(sending.into_iter().all(|end| end.is_flushed() || end.is_unused()).then_some(()))
     });
     let mut state = runtime.state();
-    for (number, end) in &taps {
-        state.conduits.sending[*end].dropped += state.backlogs.missed_by_tap(*number);
-    }
-    for end in ends {
+    for (number, end) in taps {
+        state.conduits.sending[end].dropped += state.backlogs.missed_by_tap(number);
         // A connection stays that still brings it the end.
         let link = state.conduits.sending[end].link;
         let connection = state.connections.links[link].connection.as_ref();
-        let is_done = state.conduits.sending[end].is_flushed()
+        let is_done = state.backlogs.is_settled(number)
+            && state.conduits.sending[end].is_flushed()
             && connection.is_none_or(|connection| connection.writer().is_empty());
         let tap = state.conduits.sending[end].spec.receiver.clone();
         if is_done {
             state.conduits.sending[end].receiver_died();
         } else {
-            state.drop_tap(&tap);
+            state.peer_died(&tap);
         }
     }
 }

@@ -12,7 +12,7 @@ use xmml_wire::frame::EncodedMessage;
 
 use crate::conduit::backlog::Backlog;
 use crate::conduit::tap_gate::TapGate;
-use crate::conduit::Room;
+use crate::conduit::{Room, SendingEnd};
 use crate::spec::PoolSpec;
 
 use super::conduits::Conduits;
@@ -62,20 +62,45 @@ pub struct Backlogs {
 struct Served {
     backlog: Backlog<Offered>,
     ends: Vec<usize>,
-    /// Of the tap that it is for.
-    tap: Option<TapGate>,
-    /// Its reader asks for the newest object, and gets the last one unasked.
-    is_latest: bool,
+    readers: Readers,
     /// The I/O thread reads what the readers say.
     is_read: bool,
-    /// Too many readers have died with one of its objects: nothing more is given out, since the run fails.
-    is_halted: bool,
+}
+
+/// For whom objects wait.
+enum Readers {
+    /// One that may lose some, or those of a queue.
+    Ordinary,
+    /// One that asks for the newest object, and gets the last one unasked.
+    Latest,
+    /// A tap.
+    Tap(TapGate),
 }
 
 impl Served {
+    fn is_latest(&self) -> bool {
+        matches!(self.readers, Readers::Latest)
+    }
+
+    /// Of a tap.
+    fn gate(&self) -> Option<&TapGate> {
+        match &self.readers {
+            Readers::Tap(gate) => Some(gate),
+            _ => None,
+        }
+    }
+
     /// Whether what readers say would go on with something: objects wait for them, or a tap is shown nothing until it has taken some.
     fn is_awaited(&self) -> bool {
-        self.backlog.is_waiting() || self.tap.as_ref().is_some_and(|gate| !gate.is_open() && !gate.is_gone())
+        self.backlog.is_waiting() || self.gate().is_some_and(|gate| !gate.is_open() && !gate.is_gone())
+    }
+
+    /// Nobody is left to take so many objects.
+    fn lose(&self, objects: u64, end: &mut SendingEnd) {
+        match self.gate() {
+            None => end.dropped += objects,
+            Some(gate) => gate.close_for_good(),
+        }
     }
 }
 
@@ -83,19 +108,12 @@ impl Backlogs {
     /// Adds one without readers; returns its number.
     pub fn add(&mut self, limit_bytes: u64, pool: &PoolSpec) -> usize {
         let most_given = if pool.is_queue { OF_SHARED } else { OF_OWN };
-        let tap = pool.is_tap.then(TapGate::default);
-        let backlog = match pool.is_latest {
-            true => Backlog::of_newest(),
-            false => Backlog::new(limit_bytes, pool.may_lose, most_given),
+        let (readers, backlog) = match (pool.is_latest, pool.is_tap) {
+            (true, _) => (Readers::Latest, Backlog::of_newest()),
+            (false, false) => (Readers::Ordinary, Backlog::new(limit_bytes, pool.may_lose, most_given)),
+            (false, true) => (Readers::Tap(TapGate::default()), Backlog::new(limit_bytes, true, most_given)),
         };
-        self.list.push(Served {
-            backlog,
-            ends: Vec::new(),
-            is_read: false,
-            is_latest: pool.is_latest,
-            tap,
-            is_halted: false,
-        });
+        self.list.push(Served { backlog, ends: Vec::new(), readers, is_read: false });
         self.list.len() - 1
     }
 
@@ -136,19 +154,22 @@ impl Backlogs {
         match self.list[number].backlog.room(bytes) {
             Room::Full => None,
             Room::Gone => {
-                match &self.list[number].tap {
-                    None => routing.conduits.sending[first].dropped += objects,
-                    Some(gate) => gate.close_for_good(),
-                }
+                self.list[number].lose(objects, &mut routing.conduits.sending[first]);
                 Some(false)
             }
             Room::Free => {
                 let offered = Offered { message: object.clone(), seq, redelivered: 0 };
                 let lost = self.list[number].backlog.add(offered, bytes, objects);
                 let sending = &mut routing.conduits.sending[first];
-                *(if self.list[number].is_latest { &mut sending.replaced } else { &mut sending.dropped }) += lost;
-                if lost > 0 {
-                    self.list[number].tap.iter().for_each(TapGate::shut);
+                match &self.list[number].readers {
+                    Readers::Latest => sending.replaced += lost,
+                    Readers::Ordinary => sending.dropped += lost,
+                    Readers::Tap(gate) => {
+                        sending.dropped += lost;
+                        if lost > 0 {
+                            gate.shut();
+                        }
+                    }
                 }
                 self.give_out(number, routing);
                 Some(true)
@@ -161,10 +182,8 @@ impl Backlogs {
         let Some((number, place)) = self.places.get(&end).copied() else { return };
         let is_far = is_far(routing, end);
         self.list[number].backlog.settle(place, routing.conduits.sending[end].untaken(), is_far, Instant::now());
-        if let Served { tap: Some(gate), backlog, .. } = &self.list[number] {
-            if backlog.has_much_room() {
-                gate.open();
-            }
+        if let Some(gate) = self.list[number].gate().filter(|_| self.list[number].backlog.has_much_room()) {
+            gate.open();
         }
         self.give_out(number, routing);
         self.have_read(number, routing);
@@ -175,10 +194,7 @@ impl Backlogs {
         let Some((number, place)) = self.places.get(&end).copied() else { return };
         let left = routing.conduits.sending[end].untaken();
         let missed = self.list[number].backlog.reader_gone(place, left, Instant::now());
-        match &self.list[number].tap {
-            None => routing.conduits.sending[end].dropped += missed,
-            Some(gate) => gate.close_for_good(),
-        }
+        self.list[number].lose(missed, &mut routing.conduits.sending[end]);
         self.give_out(number, routing);
         self.have_read(number, routing);
     }
@@ -189,14 +205,16 @@ impl Backlogs {
         let mut back = GivenBack::default();
         let dropped = self.list[number].backlog.reader_died(place, |offered| {
             offered.redelivered += 1;
-            back.objects += 1;
-            if offered.redelivered > MOST_REDELIVERED {
-                back.deadly = back.deadly.or(Some(offered.seq));
+            match offered.redelivered > MOST_REDELIVERED {
+                true => back.deadly = back.deadly.or(Some(offered.seq)),
+                false => back.objects += 1,
             }
         });
-        routing.conduits.sending[end].dropped += dropped;
-        self.list[number].is_halted |= back.deadly.is_some();
-        if dropped > 0 {
+        self.list[number].lose(dropped, &mut routing.conduits.sending[end]);
+        if back.deadly.is_some() {
+            self.list[number].backlog.halt(); // the run fails
+        }
+        if self.is_without_readers(number) {
             back.objects = 0; // nobody is left to get them
         }
         self.give_out(number, routing);
@@ -213,10 +231,7 @@ impl Backlogs {
     }
 
     fn give_out(&mut self, number: usize, routing: &mut Routing<'_>) {
-        let Served { backlog, ends, is_halted, .. } = &mut self.list[number];
-        if *is_halted {
-            return;
-        }
+        let Served { backlog, ends, .. } = &mut self.list[number];
         let now = Instant::now();
         let least_ahead = |routing: &Routing<'_>, place: usize| {
             let sending = &routing.conduits.sending[ends[place]];
@@ -236,15 +251,17 @@ impl Backlogs {
     /// waits until they have room: returns the numbers of their backlogs, but for those of taps.
     pub fn finish(&mut self, routing: &mut Routing<'_>) -> Vec<usize> {
         let mut others = Vec::new();
-        for (number, Served { backlog, ends, is_latest, tap, .. }) in self.list.iter_mut().enumerate() {
-            if !*is_latest {
-                others.extend(tap.is_none().then_some(number));
-                continue;
+        for (number, Served { backlog, ends, readers, .. }) in self.list.iter_mut().enumerate() {
+            match readers {
+                Readers::Ordinary => others.push(number),
+                Readers::Tap(_) => {}
+                Readers::Latest => {
+                    if let Some(last) = backlog.take_last() {
+                        send(ends[0], &last, routing);
+                    }
+                    routing.end(ends[0]);
+                }
             }
-            if let Some(last) = backlog.take_last() {
-                send(ends[0], &last, routing);
-            }
-            routing.end(ends[0]);
         }
         others
     }
@@ -303,7 +320,7 @@ impl Backlogs {
 
     /// The numbers of those of taps, each with the sending end by which it is given out.
     pub fn of_taps(&self) -> Vec<(usize, usize)> {
-        let taps = self.list.iter().enumerate().filter(|(_, served)| served.tap.is_some());
+        let taps = self.list.iter().enumerate().filter(|(_, served)| served.gate().is_some());
         taps.flat_map(|(number, served)| served.ends.iter().map(move |end| (number, *end))).collect()
     }
 
@@ -314,19 +331,19 @@ impl Backlogs {
 
     /// The gate of the tap that gets what is put into this one; `None`: it is of readers that the model knows.
     pub fn gate(&self, number: usize) -> Option<TapGate> {
-        self.list[number].tap.clone()
+        self.list[number].gate().cloned()
     }
 
     /// How many objects a tap has missed, and will miss if it gets nothing more.
     pub fn missed_by_tap(&self, number: usize) -> u64 {
-        let Served { backlog, tap, .. } = &self.list[number];
-        backlog.unsettled_objects() + tap.as_ref().map_or(0, TapGate::missed)
+        let served = &self.list[number];
+        served.backlog.unsettled_objects() + served.gate().map_or(0, TapGate::missed)
     }
 
     /// Adds what waits for readers that see the newest object only to what was sent by conduit: one that has asked for it gets it, even if
     /// this end has not heard of that.
     pub fn count_newest(&self, conduits: &Conduits, sent: &mut Counts) {
-        let latest = self.list.iter().filter(|served| served.is_latest && served.backlog.is_waiting());
+        let latest = self.list.iter().filter(|served| served.is_latest() && served.backlog.is_waiting());
         for end in latest.map(|served| &conduits.sending[served.ends[0]]) {
             match sent.iter_mut().find(|(conduit, _)| *conduit == end.spec.id) {
                 Some((_, count)) => *count += 1,
@@ -339,7 +356,7 @@ impl Backlogs {
     pub fn unsettled(&self) -> impl Iterator<Item = usize> + '_ {
         self.list
             .iter()
-            .filter(|served| !served.is_latest)
+            .filter(|served| !served.is_latest())
             .flat_map(|served| served.backlog.unsettled().map(|place| served.ends[place]))
     }
 }

@@ -187,7 +187,7 @@ impl Runtime {
         work.to_read.into_iter().for_each(|connection| self.commands.give(Command::Read(connection)));
         work.suspected.into_iter().for_each(|(peer, reason)| self.commands.give(Command::Suspect { peer, reason }));
         work.news.iter().for_each(|news| self.tell(news));
-        work.lost.iter().for_each(|connection| self.connection_lost(connection, "the tap is gone"));
+        work.lost.iter().for_each(|connection| self.connection_lost(connection, "its receiver is gone"));
     }
 
     /// Writes what is queued on a connection; what finds no room is left to the I/O thread.

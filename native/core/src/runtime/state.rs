@@ -155,21 +155,6 @@ impl State {
         self.backlogs.of_taps().iter().any(|(_, end)| self.conduits.sending[*end].spec.receiver == peer)
     }
 
-    /// A tap is shown nothing any more; the connection to it goes.
-    pub fn drop_tap(&mut self, peer: &str) {
-        for (_, end) in self.backlogs.of_taps() {
-            if self.conduits.sending[end].spec.receiver != peer {
-                continue;
-            }
-            self.conduits.sending[end].receiver_died();
-            let (backlogs, mut routing) = self.backlogs_and_routing();
-            backlogs.on_gone(end, &mut routing);
-            let link = &mut self.connections.links[self.conduits.sending[end].link];
-            link.status = Status::Over;
-            self.deferred.lost.extend(link.connection.clone());
-        }
-    }
-
     /// Settles which connection each conduit goes by.
     pub fn routing(&mut self) -> Routing<'_> {
         self.backlogs_and_routing().1
@@ -400,7 +385,7 @@ impl State {
     pub fn break_off(&mut self, peer: &str, problem: String) {
         if self.has_tap(peer) {
             self.deferred.tell(ToCoordinator::Warning { text: format!("{peer}: {problem}") });
-            return self.drop_tap(peer);
+            return self.peer_died(peer);
         }
         if self.standing.over.is_none() {
             let error = Error::Protocol { peer: peer.to_owned(), problem };
@@ -417,6 +402,8 @@ impl State {
     }
 
     /// A peer has left normally: what it sent on each conduit to here, and took on each from here.
+    ///
+    /// The connection to a tap goes: many may come during a run.
     pub fn peer_left(&mut self, peer: &str, sent: &[(u32, u64)], received: &[(u32, u64)]) {
         if let Err(problem) = self.conduits.peer_left(sent, received) {
             self.break_off(peer, problem);
@@ -427,8 +414,12 @@ impl State {
                 backlogs.on_gone(end, &mut routing);
             }
         }
+        let is_tap = self.has_tap(peer);
         for link in self.connections.links.iter_mut().filter(|link| link.peer == peer) {
             link.status = Status::Over;
+            if is_tap {
+                self.deferred.lost.extend(link.connection.take());
+            }
         }
         self.routing().give_up_changes_to(peer);
         self.waiters.wake(None);
@@ -436,9 +427,9 @@ impl State {
 }
 
 impl State {
-    /// A peer has died, and the run goes on without it. Others get what it was given and has not acknowledged; what is under way from it still
-    /// comes. Returns the connections to it, which are of no use.
-    pub fn peer_died(&mut self, peer: &str) -> Vec<Arc<Connection>> {
+    /// A peer has died, or is a tap that is shown nothing any more, and the run goes on without it. Others get what it was given and has not
+    /// acknowledged; what is under way from it still comes. The connections to it go.
+    pub fn peer_died(&mut self, peer: &str) {
         let to_peer = |end: &usize| {
             let end = &self.conduits.sending[*end];
             end.spec.receiver == peer && !end.is_gone()
@@ -452,10 +443,9 @@ impl State {
                 self.deferred.tell(ToCoordinator::GivenAgain { conduit, objects, deadly });
             }
         }
-        let mut cut = Vec::new();
         for link in self.connections.links.iter_mut().filter(|link| link.peer == peer) {
             link.status = Status::Over;
-            cut.extend(link.connection.take());
+            self.deferred.lost.extend(link.connection.take());
         }
         self.routing().give_up_changes_to(peer);
         let from_peer = self.conduits.receiving.iter_mut().filter(|end| end.spec.sender == peer);
@@ -464,7 +454,6 @@ impl State {
             self.end_of_dead(peer);
         }
         self.waiters.wake(None);
-        cut
     }
 
     /// Whether a sender has died, and the run goes on without it.

@@ -27,8 +27,7 @@ impl Server {
                 Arc::make_mut(end).methods = methods.to_vec();
             }
         }
-        let has_left = |name: &str| self.members.get(name).is_some_and(|member| member.left.is_some());
-        if let Some(gone) = [&sender, &receiver].into_iter().find(|name| has_left(name)) {
+        if let Some(gone) = [&sender, &receiver].into_iter().find(|name| self.is_over(name)) {
             let problem = Some(format!("{gone} has left"));
             return self.changed(sender.clone(), change, conduit, None, problem);
         }
@@ -69,7 +68,7 @@ impl Server {
         self.shared.event(Event::Changed { instance, change, conduit, method, problem });
     }
 
-    /// An instance has left: changes of its conduits will not come about, and what it asked for nobody waits for.
+    /// An instance has left or died: changes of its conduits will not come about, and what it asked for nobody waits for.
     pub(super) fn left_amid_changes(&mut self, instance: &str) {
         let its = |ends: Option<(String, String)>| {
             ends.is_some_and(|(sender, receiver)| sender == instance || receiver == instance)

@@ -8,10 +8,10 @@ impl Server {
     /// The run goes on without an instance: those who share a conduit with it hear that, now or when they join, and it is cut off if it lives.
     /// One that has left in order is not missed.
     pub(super) fn go_on_without(&mut self, instance: &str) {
-        let has_left = self.members.get(instance).is_some_and(|member| member.left.is_some());
-        if has_left || !self.dead.insert(instance.to_owned()) {
+        if self.is_over(instance) {
             return;
         }
+        self.dead.insert(instance.to_owned());
         let its = self.controls.iter().filter(|(_, control)| control.name == instance);
         let its: Vec<u64> = its.map(|(token, _)| *token).collect();
         for token in its {

@@ -45,11 +45,11 @@ impl Server {
             ..ConduitSpec::new(id, (&asker, port), (&handle.instance, &handle.port))
         };
         let member = self.members.get(&handle.instance);
-        let has_left = member.is_none_or(|member| member.left.is_some());
+        let is_gone = member.is_none() || self.is_over(&handle.instance);
         let table = handle.table.or_else(|| member.and_then(|member| member.table.clone()));
         let admit = ToInstance::Admit { number: handle.number, conduit: conduit.clone() };
         self.openings.insert(id, Opening { asker, request, conduit, table });
-        match has_left {
+        match is_gone {
             true => self.opened(id, true),
             false => self.send_to(&handle.instance, &admit),
         }
@@ -139,12 +139,9 @@ impl Server {
         if self.givers.is_empty() {
             return;
         }
-        let has_left = |name: &String| {
-            self.dead.contains(name) || self.members.get(name).is_some_and(|member| member.left.is_some())
-        };
         let is_of_model = |name: &&String| !self.taps.contains(*name);
         let mut staying =
-            self.specs.keys().filter(is_of_model).filter(|name| !has_left(name)).map(|name| model_name(name));
+            self.specs.keys().filter(is_of_model).filter(|name| !self.is_over(name)).map(|name| model_name(name));
         let Some(last) = staying.next() else { return };
         // Ranks of one program are one instance.
         if staying.all(|name| name == last) && self.givers.remove(last) {

@@ -254,6 +254,11 @@ impl Server {
         self.shared.event(Event::Joined { instance: name, pid, host, language, version });
     }
 
+    /// Whether an instance has left, or has died: nothing more comes from it.
+    pub(super) fn is_over(&self, instance: &str) -> bool {
+        self.dead.contains(instance) || self.members.get(instance).is_some_and(|member| member.left.is_some())
+    }
+
     /// What to tell `to` about `from`, if that one has left.
     fn farewell(&self, from: &str, to: &str) -> Option<ToInstance> {
         let totals = self.members.get(from)?.left.as_ref()?;

@@ -362,7 +362,9 @@ impl Server {
         member.connection = None;
         member.ticket = None;
         if member.left.is_none() {
-            self.close_tap(&control.name);
+            if self.taps.contains(&control.name) {
+                self.go_on_without(&control.name);
+            }
             self.shared.event(Event::Lost { instance: control.name });
         }
     }

@@ -1,7 +1,6 @@
 //! Taps: instances of which the model knows nothing, and that are shown what passes out ports of others. Whatever a tap does, the others go
-//! on: a tap whose connection breaks does not come back, and its writers show it nothing any more.
+//! on: a tap whose connection breaks counts as dead, and does not come back.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Server;
@@ -31,15 +30,6 @@ impl Server {
             let conduit = ConduitSpec::clone(&conduit);
             self.shared.event(Event::Opened { instance: name.to_owned(), conduit: Box::new(conduit.clone()) });
             self.send_to(&conduit.sender.clone(), &ToInstance::Tap { conduit });
-        }
-    }
-
-    /// If an instance that is lost is a tap: its writers show it nothing any more.
-    pub(super) fn close_tap(&mut self, name: &str) {
-        let writers: BTreeSet<String> =
-            self.conduits_of_tap(name).iter().map(|conduit| conduit.sender.clone()).collect();
-        for writer in writers {
-            self.send_to(&writer, &ToInstance::TapGone { tap: name.to_owned() });
         }
     }
 

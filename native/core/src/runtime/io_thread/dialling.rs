@@ -113,10 +113,12 @@ impl IoThread {
         if let Status::Unreachable { reason } = &state.connections.links[link].status {
             let text = reason.clone();
             let peer = state.connections.links[link].peer.clone();
-            if state.has_tap(&peer) {
-                state.drop_tap(&peer);
+            if state.routing().stay(link, &text) {
+                // What wanted to go over to this link goes on as before.
+            } else if state.has_tap(&peer) {
                 state.deferred.say(&self.runtime.control, &ToCoordinator::Warning { text });
-            } else if !state.routing().stay(link, &text) {
+                state.peer_died(&peer);
+            } else {
                 state.deferred.say(&self.runtime.control, &ToCoordinator::Failed { text });
             }
         }

@@ -106,7 +106,6 @@ impl IoThread {
             }
             ToInstance::PeerLeft { instance, sent, received } => {
                 state.peer_left(&instance, &sent, &received);
-                state.drop_tap(&instance);
             }
             ToInstance::PeerDied { instance } => {
                 drop(state);
@@ -171,7 +170,6 @@ impl IoThread {
                 state.add_tap(conduit);
                 self.runtime.has_new_taps.store(true, Ordering::Relaxed);
             }
-            ToInstance::TapGone { tap } => state.drop_tap(&tap),
             ToInstance::Goodbye => state.standing.farewell = true,
         }
         self.runtime.attract_attention(&state);

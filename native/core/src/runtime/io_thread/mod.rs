@@ -109,8 +109,8 @@ pub struct IoThread {
     timers: Vec<(Instant, Timer)>,
     /// Peers that may have ended, and why it seems so, in the order in which they are looked for.
     suspected: VecDeque<(String, String)>,
-    /// Peers that have died, and whose connections have not ended, in the order in which they are cut off.
-    dead: VecDeque<String>,
+    /// Peers that have died, and when each is looked at that may be cut off.
+    dead: Vec<(Instant, String)>,
     last_progress: Option<(Instant, ToCoordinator)>,
     /// Methods by which nobody could be accepted; each is reported once.
     refusing_methods: HashSet<&'static str>,
@@ -130,7 +130,7 @@ enum Timer {
     Beat,
     /// The next of the peers that may have ended is looked for.
     Suspect,
-    /// The next of the peers that have died is cut off.
+    /// A peer that has died may be cut off.
     CutOff,
     /// The coordinator is dialled again.
     Rejoin,
@@ -167,7 +167,7 @@ pub fn start(
         rejoining,
         timers: Vec::new(),
         suspected: VecDeque::new(),
-        dead: VecDeque::new(),
+        dead: Vec::new(),
         last_progress: None,
         refusing_methods: HashSet::new(),
         silence_limit: silence_limit(),
@@ -238,7 +238,7 @@ impl IoThread {
                 Timer::Progress => self.report_progress(now),
                 Timer::Beat => self.beat(now),
                 Timer::Suspect => self.look_for_suspected(),
-                Timer::CutOff => self.cut_off_dead(),
+                Timer::CutOff => self.cut_off_dead(now),
                 Timer::Rejoin => self.rejoin(),
                 Timer::TakenBack => self.look_whether_taken_back(now),
             }
