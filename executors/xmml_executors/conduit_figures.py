@@ -51,7 +51,7 @@ class ConduitFigures:
         return {**dataclasses.asdict(self), "refused": dict(self.refused), "slower": list(self.slower)}
 
 
-def merged(conduits: Sequence[ConduitSpec], answers: Iterable[Figures]) -> list[ConduitFigures]:
+def merged(conduits: Iterable[ConduitSpec], answers: Iterable[Figures]) -> list[ConduitFigures]:
     """Return the figures of all conduits, as far as the answers of the instances tell."""
     found = {conduit.id: ConduitFigures(conduit.id, conduit.name) for conduit in conduits}
     for answer in answers:

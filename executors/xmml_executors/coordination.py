@@ -19,6 +19,7 @@ from xmml_planner import Plan
 from xmml.late_dataclass import dataclass
 from xmml_executors import coordinator_events as events
 from xmml_executors import deadlock
+from xmml_executors.conduits import Conduits
 from xmml_executors.deaths import Deaths
 from xmml_executors.detours import Detours
 from xmml_executors.disconnected_instances import DisconnectedInstances
@@ -35,6 +36,7 @@ from xmml_executors.failure import (
 from xmml_executors.instance_record import Awaited, InstanceRecord, Lifecycle
 from xmml_executors.outcome import ExitStatus, Outcome
 from xmml_executors.ranks import Ranks
+from xmml_executors.tap_names import TapNames
 
 #: How long signs of failure are collected before one is named the cause.
 SETTLE_S = 0.1
@@ -150,6 +152,7 @@ class Coordination:
             by_hand: instances that somebody else starts: they are gone when their connection is.
         """
         self.plan = plan
+        self.conduits = Conduits(plan)
         self.records = {instance.name: InstanceRecord(instance.name) for instance in plan.instances}
         self.phase = Phase.RUNNING
         self.outcome: Outcome | None = None
@@ -182,7 +185,7 @@ class Coordination:
         self._ranks = Ranks(plan, self.records)
         self._door_problem = ""
         #: The names of those that are shown what passes, and of which the model knows nothing.
-        self.taps: set[str] = set()
+        self.taps = TapNames(self.records)
 
     # --- processes --------------------------------------------------------------------------------------------------
 
@@ -366,12 +369,23 @@ class Coordination:
             case events.Joined():
                 return [Notice(f"{event.instance} has joined and is shown what passes")]
             case events.Left():
+                self._forget_tap(event.instance)
                 return [Notice(f"{event.instance} has left")]
             case events.Lost():
-                return [Notice(f"{event.instance} is gone, and is shown nothing any more")]
+                self._forget_tap(event.instance)
+                return [Notice(f"{event.instance} has exited, or has lost its connection, and is shown nothing more")]
             case events.Failed() | events.Warned():
                 return [Notice(f"{event.instance}: {one_line(event.text)}")]
         return []
+
+    def _forget_tap(self, name: str) -> None:
+        """Nothing more comes of a tap. Whoever waited for it goes on."""
+        self.taps.remove(name)
+        numbers = self.conduits.forget_tap(name)
+        for number in numbers:
+            self._capacities.pop(number, None)
+        for waiter in [each for each, wait in self._waiting.items() if any(on in numbers for on, _ in wait.waits)]:
+            self._no_longer_waiting(waiter)
 
     def _on_peer_refused(self, event: events.Refused) -> list[Order]:
         if event.peer != THE_SYSTEM:
@@ -402,7 +416,7 @@ class Coordination:
         return [] if told is None else [Notice(told)]
 
     def _on_opened(self, event: events.Opened) -> list[Order]:
-        self.plan = self.plan.with_opened([event.conduit])
+        self.conduits.open(event.conduit)
         self._capacities[event.conduit.id] = event.conduit.capacity
         return []
 
@@ -417,7 +431,7 @@ class Coordination:
         self._no_longer_waiting(record.name)
         self._is_present(record)
         record.runs, record.left_at = event.runs, now
-        self._count(record, [each for each in event.conduits if not self._leads_to_tap(each.conduit)])
+        self._count(record, [each for each in event.conduits if not self.conduits.leads_to_tap(each.conduit)])
         orders = [
             *self._tell_dropped(record, event.conduits),
             *self._tell_untaken(record, event.conduits),
@@ -436,25 +450,23 @@ class Coordination:
         orders: list[Order] = []
         for each in conduits:
             if each.dropped and self.phase is Phase.RUNNING:
-                conduit = self.plan.by_conduit[each.conduit]
+                conduit = self.conduits.by_id.get(each.conduit)
+                if conduit is None:
+                    continue  # of a tap that has left
                 what = "messages" if conduit.pool is None else "objects"
                 may_lose = conduit.pool is not None and conduit.pool.may_lose
                 why = "as run:loss allows" if may_lose else "the receiver had left"
                 told = f"{each.dropped:,} of its {what} on {conduit.name} were not received: {why}"
-                if self._leads_to_tap(each.conduit):
+                if self.conduits.leads_to_tap(each.conduit):
                     told = f"up to {each.dropped:,} objects on {conduit.name} were missed: the tap was slow"
                 orders.append(Notice(told, record.name))
         return orders
-
-    def _leads_to_tap(self, number: int) -> bool:
-        conduit = self.plan.by_conduit.get(number)
-        return conduit is not None and conduit.pool is not None and conduit.pool.is_tap
 
     def _tell_untaken(self, record: InstanceRecord, conduits: Iterable[events.ConduitTotals]) -> list[Order]:
         """Say which objects a reader left behind of writers that had left before."""
         orders: list[Order] = []
         for each in conduits:
-            conduit = self.plan.by_conduit.get(each.conduit)
+            conduit = self.conduits.by_id.get(each.conduit)
             if conduit is None or conduit.pool is None or conduit.pool.is_queue:
                 continue  # what a reader of a queue leaves goes to the others
             if conduit.sender == record.name:
@@ -470,7 +482,7 @@ class Coordination:
         """Say how many messages were replaced by newer ones, as soon as both ends of a conduit have said it."""
         orders: list[Order] = []
         for each in conduits:
-            conduit = self.plan.by_conduit.get(each.conduit)
+            conduit = self.conduits.by_id.get(each.conduit)
             if conduit is None or conduit.pool is None or not conduit.pool.is_latest:
                 continue
             replaced = each.replaced
@@ -570,7 +582,7 @@ class Coordination:
 
     def _on_given_again(self, event: events.GivenAgain, now: float) -> list[Order]:
         """A writer has given the objects of a reader that died to others."""
-        conduit = self.plan.by_conduit.get(event.conduit)
+        conduit = self.conduits.by_id.get(event.conduit)
         dead = self.records.get(conduit.receiver) if conduit is not None else None
         if conduit is None or dead is None or not (dead.died_at is not None or dead.name in self._failures):
             return []  # no writer has been told that this reader died
@@ -722,6 +734,8 @@ class Coordination:
 
     def _on_waiting(self, record: InstanceRecord, event: events.Waiting) -> list[Order]:
         waits = tuple((each.conduit, each.kind) for each in event.waits)
+        if any(kind != "holders" and number not in self.conduits.by_id for number, kind in waits):
+            return []  # it waits for a tap that has left, and goes on by itself
         record.waits_for = tuple(self._awaited(record.name, *wait) for wait in waits)
         self._waiting[record.name] = deadlock.Waiting(
             record.name, event.epoch, waits, event.sent, event.received, event.is_any, event.is_timed
@@ -732,7 +746,7 @@ class Coordination:
     def _awaited(self, name: str, number: int, kind: str) -> Awaited:
         if kind == "holders":
             return Awaited("those who have its handles", f"handles of {name}")
-        conduit = self.plan.by_conduit[number]
+        conduit = self.conduits.by_id[number]
         return Awaited(conduit.sender if conduit.receiver == name else conduit.receiver, conduit.name)
 
     def _on_resumed(self, record: InstanceRecord) -> list[Order]:
@@ -770,10 +784,10 @@ class Coordination:
         if any(deadlock.is_for_holders(report) for report in waiting.values()):
             staying = frozenset(name for name, record in self.records.items() if record.may_still_act)
         lasting = {name: report for name, report in waiting.items() if not report.is_timed}
-        cycle = deadlock.find_cycle(lasting, self.plan.by_conduit, self._mappers, staying)
+        cycle = deadlock.find_cycle(lasting, self.conduits.by_id, self._mappers, staying)
         if cycle is None and len(lasting) < len(waiting):
             # Who waits for some time only goes on by itself; others need not wait so long if a conduit is too small.
-            cycle = deadlock.find_cycle(waiting, self.plan.by_conduit, self._mappers, staying)
+            cycle = deadlock.find_cycle(waiting, self.conduits.by_id, self._mappers, staying)
             if cycle is not None and deadlock.judge(cycle, self._capacities) is None:
                 return []
         else:
@@ -781,7 +795,7 @@ class Coordination:
         if cycle is None:
             return []
         self._suspected = cycle
-        self._concerned = deadlock.concerned(cycle, waiting, self.plan.by_conduit, self._mappers, staying)
+        self._concerned = deadlock.concerned(cycle, waiting, self.conduits.by_id, self._mappers, staying)
         self._unconfirmed = {(name, waiting[name].epoch) for name in self._concerned}
         return [Confirm(name, epoch) for name, epoch in sorted(self._unconfirmed)]
 
@@ -801,13 +815,13 @@ class Coordination:
         self._concerned = frozenset()
         verdict = deadlock.judge(cycle, self._capacities)
         if verdict is None:
-            words = deadlock.witness(cycle, self._waiting, self.plan.by_conduit)
+            words = deadlock.witness(cycle, self._waiting, self.conduits.by_id)
             if not self._limits:
                 return [Notice(f"this would end as a deadlock: {words}")]
             return self._stop(Outcome(ExitStatus.DEADLOCK, f"deadlock: {words}", cycle[0].waiter), now)
         self._capacities[verdict.conduit] = verdict.capacity
         self._grown = (next(link.waiter for link in cycle if link.conduit == verdict.conduit), now + GROWN_S)
-        conduit = self.plan.by_conduit[verdict.conduit]
+        conduit = self.conduits.by_id[verdict.conduit]
         if conduit.pool is None:
             now_holds = f"{verdict.capacity} messages; run:capacity sets it from the start"
         else:

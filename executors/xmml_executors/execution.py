@@ -261,7 +261,12 @@ class _Execution:
         """Let people ask how the run goes; without that it goes on all the same."""
         try:
             questions = QueryServer(
-                self.folder.files, self.plan, self.coordination.records, self.selector, self.on_signals, self.add_tap
+                self.folder.files,
+                self.coordination.conduits,
+                self.coordination.records,
+                self.selector,
+                self.on_signals,
+                self.add_tap,
             )
         except OSError as error:
             self.watcher.notice(f"xmml status cannot look into this run while it goes on: {error}", None)
@@ -467,12 +472,12 @@ class _Execution:
         Raises:
             TapRefused: it cannot be shown what it asks for.
         """
-        from xmml_executors.taps import TapRefused, environment_of_tap, tap_name, tap_spec
+        from xmml_executors.taps import TapRefused, environment_of_tap, tap_spec
 
         if self.coordinator is None or self.coordination.phase is not Phase.RUNNING:
             is_early = self.coordinator is None
             raise TapRefused("the run has not begun: its programs are being made" if is_early else "the run is ending")
-        name = tap_name(len(self.coordination.taps), self.coordination.records)
+        name = self.coordination.taps.next()
         spec = tap_spec(self.plan, name, query)
         self.coordination.taps.add(name)
         self.coordinator.add_tap(spec)

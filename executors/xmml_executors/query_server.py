@@ -18,11 +18,11 @@ from dataclasses import field
 from typing import Any
 
 from xmml_native import Coordinator
-from xmml_planner import Plan
 
 from xmml.late_dataclass import dataclass
 from xmml_executors import coordinator_events as events
 from xmml_executors.conduit_figures import ConduitFigures, merged
+from xmml_executors.conduits import Conduits
 from xmml_executors.instance_record import InstanceRecord, Lifecycle
 from xmml_executors.open_folder import OpenFolder
 from xmml_executors.peers import is_ours
@@ -59,7 +59,7 @@ class QueryServer:
     def __init__(
         self,
         folder: OpenFolder,
-        plan: Plan,
+        conduits: Conduits,
         records: Mapping[str, InstanceRecord],
         selector: selectors.BaseSelector,
         stop: Callable[[], None],
@@ -75,7 +75,7 @@ class QueryServer:
             OSError: it cannot.
         """
         self._folder = folder
-        self._plan = plan
+        self._conduits = conduits
         self._records = records
         self._selector = selector
         self._stop = stop
@@ -107,10 +107,6 @@ class QueryServer:
 
     def on_native(self, event: events.CoordinatorEvent) -> None:
         """Something that may be a part of an answer."""
-        if isinstance(event, events.Opened):
-            self._plan = self._plan.with_opened([event.conduit])
-        elif isinstance(event, events.Left | events.Lost):
-            self._plan = self._plan.without_tap(event.instance)
         for asker in list(self._askers):
             match event:
                 case events.Figures() if isinstance(asker.query, AskStatus) and event.number == asker.number:
@@ -211,7 +207,9 @@ class QueryServer:
             self._reply(asker, {"stopping": True})
             return
         instances = {name: status_of(record) for name, record in self._records.items()}
-        self._reply(asker, {"instances": instances, "conduits": rows(merged(self._plan.conduits, asker.figures))})
+        self._reply(
+            asker, {"instances": instances, "conduits": rows(merged(self._conduits.by_id.values(), asker.figures))}
+        )
 
     def _reply(self, asker: _QueryClient, answer: Mapping[str, Any]) -> None:
         asker.connection.settimeout(1.0)

@@ -5,7 +5,7 @@ Nothing of the run depends on a tap, which misses what passes while it is behind
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -20,22 +20,12 @@ from xmml_executors.queries import AskTap
 #: The port of a tap.
 PORT = "objects"
 
+#: An out port: its instance and its name.
+Port = tuple[str, str]
+
 
 class TapRefused(RuntimeError):
     """There is nothing that a tap could be shown as it was asked for; the text says why."""
-
-
-def tap_name(number: int, taken: Collection[str]) -> str:
-    """Return a name for a tap, which no instance has.
-
-    Args:
-        number: how many taps there were before.
-        taken: names of instances.
-    """
-    name = f"tap-{number + 1}"
-    while name in taken:
-        name = f"{name}-"
-    return name
 
 
 def tap_spec(plan: Plan, name: str, query: AskTap) -> dict[str, Any]:
@@ -44,7 +34,8 @@ def tap_spec(plan: Plan, name: str, query: AskTap) -> dict[str, Any]:
     Raises:
         TapRefused: no port fits, or none that is shown to taps, or the selector cannot be read.
     """
-    conduits = [_conduit(plan, name, *each, query) for each in _ports(plan, query.ports)]
+    coupled = _coupled_ports(plan)
+    conduits = [_conduit(coupled[each], name, query) for each in _ports(plan, coupled, query.ports)]
     for attributes in {each.pool.attributes for each in conduits if each.pool is not None and query.select}:
         _check_selector(query.select, attributes)
     return {
@@ -63,10 +54,18 @@ def tap_spec(plan: Plan, name: str, query: AskTap) -> dict[str, Any]:
     }
 
 
-def _ports(plan: Plan, patterns: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the out ports that patterns name, each as its instance and its name."""
-    known = dict(_out_ports(plan))
-    found: dict[tuple[str, str], None] = {}
+def _coupled_ports(plan: Plan) -> dict[Port, list[ConduitSpec]]:
+    """Return the conduits that begin at each out port."""
+    found: dict[Port, list[ConduitSpec]] = {}
+    for conduit in plan.conduits:
+        found.setdefault((conduit.sender, conduit.sender_port), []).append(conduit)
+    return found
+
+
+def _ports(plan: Plan, coupled: Mapping[Port, Sequence[ConduitSpec]], patterns: Sequence[str]) -> list[Port]:
+    """Return the out ports that patterns name and that are shown to taps."""
+    known = dict(_out_ports(plan, coupled))
+    found: dict[Port, None] = {}
     for pattern in patterns:
         fitting = [each for each in known if _fits(pattern, *each)]
         shown = [each for each in fitting if not known[each]]
@@ -84,14 +83,13 @@ def _fits(pattern: str, instance: str, port: str) -> bool:
     return pattern == f"{instance}.{port}" or fnmatchcase(f"{instance.partition('[')[0]}.{port}", pattern)
 
 
-def _out_ports(plan: Plan) -> Iterator[tuple[tuple[str, str], str]]:
+def _out_ports(plan: Plan, coupled: Mapping[Port, Sequence[ConduitSpec]]) -> Iterator[tuple[Port, str]]:
     """Yield the out ports, each with why it is shown to no tap; empty: it is."""
-    coupled = {(each.sender, each.sender_port): each for each in plan.conduits}
     for instance in plan.instances:
         for port in instance.ports:
             if port.direction == "out":
                 place = (instance.name, port.name)
-                yield place, _why_not(instance, port, coupled.get(place))
+                yield place, _why_not(instance, port, next(iter(coupled.get(place, ())), None))
 
 
 def _why_not(instance: PlannedInstance, port: PortSpec, conduit: ConduitSpec | None) -> str:
@@ -102,21 +100,24 @@ def _why_not(instance: PlannedInstance, port: PortSpec, conduit: ConduitSpec | N
     return "it sends parts of arrays (run:decomp)" if conduit.parts is not None else ""
 
 
-def _conduit(plan: Plan, tap: str, instance: str, port: str, query: AskTap) -> ConduitSpec:
-    """Return the conduit from a port to the tap; its number is given by the coordinator."""
-    beside = next(each for each in plan.conduits if (each.sender, each.sender_port) == (instance, port))
-    pools = (each.pool for each in plan.conduits if (each.sender, each.sender_port) == (instance, port))
-    attributes = next((pool.attributes for pool in pools if pool is not None), "")
+def _conduit(beside: Sequence[ConduitSpec], tap: str, query: AskTap) -> ConduitSpec:
+    """Return the conduit from a port to the tap; its number is given by the coordinator.
+
+    Args:
+        beside: the other conduits from this port.
+    """
+    first = beside[0]
+    attributes = next((each.pool.attributes for each in beside if each.pool is not None), "")
     return ConduitSpec(
         id=0,
-        name=f"{instance}.{port} -> {tap}.{PORT}",
-        sender=instance,
-        sender_port=port,
+        name=f"{first.sender}.{first.sender_port} -> {tap}.{PORT}",
+        sender=first.sender,
+        sender_port=first.sender_port,
         receiver=tap,
         receiver_port=PORT,
         capacity=0,
         byte_budget=query.limit_bytes,
-        protect=beside.protect,
+        protect=first.protect,
         pool=PoolSpec(attributes, query.select, may_lose=True, is_tap=True),
     )
 

@@ -464,12 +464,6 @@ class Plan:
         opened = tuple(conduits)
         return dataclasses.replace(self, conduits=self.conduits + opened) if opened else self
 
-    def without_tap(self, name: str) -> Plan:
-        """Return the plan without the conduits to a tap; of any other instance, the plan itself."""
-        leads_there = [each.receiver == name and each.pool is not None and each.pool.is_tap for each in self.conduits]
-        left = tuple(each for each, is_of_tap in zip(self.conduits, leads_there, strict=True) if not is_of_tap)
-        return dataclasses.replace(self, conduits=left) if len(left) < len(self.conduits) else self
-
     def spec(self, name: str) -> dict[str, Any]:
         """Return what the coordinator tells an instance about itself: the native `InstanceSpec` as plain values."""
         instance = self.by_name[name]

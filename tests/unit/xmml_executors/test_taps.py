@@ -8,7 +8,8 @@ import pytest
 from xmml_executors.coordination import Coordination, Notice, Phase
 from xmml_executors.coordinator_events import ConduitTotals, Joined, Left, Lost, Opened, Wait, Waiting
 from xmml_executors.queries import AskTap
-from xmml_executors.taps import TapRefused, environment_of_tap, tap_name, tap_spec
+from xmml_executors.tap_names import TapNames
+from xmml_executors.taps import TapRefused, environment_of_tap, tap_spec
 from xmml_planner import FIRST_OPENED, ConduitSpec, Plan, PortSpec
 from xmml_planner.execution_plan import PartsSpec, PoolSpec
 
@@ -68,9 +69,15 @@ def test_what_cannot_be_shown_is_refused_with_a_reason(plan: Plan, port: str, se
     assert why in str(caught.value)
 
 
-def test_a_tap_has_a_name_that_no_instance_has() -> None:
-    assert tap_name(0, {"a"}) == "tap-1"
-    assert tap_name(1, {"tap-2"}) not in {"tap-1", "tap-2"}
+def test_a_tap_has_a_name_that_no_instance_and_no_tap_before_it_has() -> None:
+    names = TapNames({"a", "tap-2"})
+    assert names.next() == names.next() == "tap-1", "nobody has got it so far"
+    names.add("tap-1")
+    assert "tap-1" in names
+    assert names.next() not in {"tap-1", "tap-2"}
+    names.remove("tap-1")
+    assert "tap-1" not in names
+    assert names.next() != "tap-1", "it may still be known by this name"
 
 
 def test_a_tap_gets_what_it_joins_with_and_nothing_else() -> None:
@@ -109,11 +116,26 @@ def test_nothing_of_a_run_depends_on_a_tap(plan: Plan) -> None:
     ]
     assert told == [
         Notice("tap-1 has joined and is shown what passes"),
-        Notice("tap-1 is gone, and is shown nothing any more"),
+        Notice("tap-1 has exited, or has lost its connection, and is shown nothing more"),
     ]
     assert run.look_for_deadlock(3.0) == []
     assert run.phase is Phase.RUNNING
     assert set(run.records) == {"a[0]", "a[1]", "b"}
+
+
+def test_nothing_is_kept_of_a_tap_that_has_left(plan: Plan) -> None:
+    run = tapped(plan)
+    before = set(Coordination(plan).conduits.by_id)
+    waits = (Wait(FIRST_OPENED, "settled"),)
+    run.on_native(Waiting("a[0]", 1, waits, False, False, {FIRST_OPENED: 3}, {}), 1.0)
+    run.on_native(Left("tap-1", 1, (), 0.0), 1.0)
+    assert set(run.conduits.by_id) == before
+    assert run.records["a[0]"].waits_for == ()
+    assert run.on_native(Waiting("a[0]", 2, waits, False, False, {FIRST_OPENED: 3}, {}), 1.1) == []
+    assert run.look_for_deadlock(1.1) == []
+    totals = (ConduitTotals(plan.conduits[0].id, 5, 0, 50, 0), ConduitTotals(FIRST_OPENED, 3, 0, 30, 1234))
+    assert run.on_native(Left("a[0]", 1, totals, 0.0), 2.0) == []
+    assert run.records["a[0]"].messages_sent == 5
 
 
 def test_what_a_tap_was_shown_is_not_counted_as_sent_and_what_it_missed_is_told(plan: Plan) -> None:
