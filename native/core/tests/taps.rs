@@ -172,6 +172,42 @@ fn a_writer_that_joins_after_a_tap_was_lost_shows_it_nothing() {
 }
 
 #[test]
+fn a_tap_whose_selector_cannot_be_read_keeps_no_writer_out() {
+    let run = pair("shm");
+    let b = free(&run, "b");
+    run.coordinator.add_tap(tap("shm", &["a"], "no_such_attribute = 3", 1 << 20));
+    let _tap = run.join("tap");
+    let a = free(&run, "a");
+    send(&a, "out", 1);
+    assert_eq!(receive(&b, "in"), Some(1));
+    let warned = |event: &Event| matches!(event, Event::Warning { text, .. } if text.contains("no_such_attribute"));
+    run.event("people are told", warned);
+}
+
+#[test]
+fn a_tap_that_came_and_goes_in_the_middle_of_a_group_takes_no_object_of_another() {
+    let run = Run::of(coupled("shm", &["a"], 1, &PoolSpec::default(), 1 << 20));
+    let (a, reader) = (run.join("a"), run.join("worker[0]"));
+    let first = opened(&run, tap("shm", &["a"], "", 1 << 20));
+    put(&a, 0);
+    assert_eq!(next(&first).map(|(number, _)| number), Some(0));
+    a.begin_group("out", &[]).unwrap();
+    put(&a, 1);
+    first.leave().unwrap();
+    run.event("it left", |event| matches!(event, Event::Left { instance, .. } if instance == "tap"));
+    let mut spec = tap("shm", &["a"], "", 1 << 20);
+    spec.name = "another".into();
+    spec.conduits.iter_mut().for_each(|conduit| std::sync::Arc::make_mut(conduit).receiver = "another".into());
+    run.coordinator.add_tap(spec);
+    let second = run.join("another");
+    shown(&run, "a");
+    put(&a, 2);
+    assert_eq!(a.end_group("out").unwrap(), 1);
+    assert_eq!(next(&second).map(|(number, _)| number), Some(2));
+    assert_eq!((0..3).map(|_| support::farms::take(&reader)).collect::<Vec<_>>(), [Some(0), Some(1), Some(2)]);
+}
+
+#[test]
 fn a_tap_that_comes_when_its_writer_has_left_is_at_the_end() {
     let run = pair("shm");
     let (a, _b) = (free(&run, "a"), free(&run, "b"));

@@ -23,9 +23,10 @@ import time
 import zlib
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
-from xmml_native._native import AttributeSchema, Selector, serialize
+from xmml_native._native import Attributes, AttributeSchema, Selector, serialize
 from xmml_native.archive_index import (
     INDEX,
     LEFT_OVERS,
@@ -33,11 +34,15 @@ from xmml_native.archive_index import (
     PLACE,
     SYSTEM,
     declare,
+    highest,
+    last_number,
     loaded,
     narrowing,
     open_index,
-    remove_left_overs,
     stored,
+    system_columns,
+    tidy,
+    transaction,
 )
 from xmml_native.archive_segments import (
     MappedSegments,
@@ -47,7 +52,7 @@ from xmml_native.archive_segments import (
     not_written,
     segments_of,
 )
-from xmml_native.archived_object import ArchivedObject
+from xmml_native.archived_object import ArchivedObject, Problem
 from xmml_native.errors import ArchiveError
 
 if TYPE_CHECKING:
@@ -58,7 +63,7 @@ if TYPE_CHECKING:
 
     from xmml_native.archive_arrays import Stack, Which
 
-__all__ = ["Archive", "ArchiveError", "ArchiveWriter", "ArchivedObject", "Selection", "open_archive"]
+__all__ = ["Archive", "ArchiveError", "ArchiveWriter", "ArchivedObject", "Problem", "Selection", "open_archive"]
 
 #: What waits to be written in one transaction at most: objects, bytes, seconds.
 MOST_OBJECTS, MOST_BYTES, MOST_SECONDS = 4096, 64 << 20, 1.0
@@ -82,6 +87,8 @@ def open_archive(folder: str) -> Archive:
 class ArchiveWriter:
     """Appends objects to an archive, which is made if it is not there.
 
+    Once it fails to write, it takes no more objects: a part of a group could become visible otherwise.
+
     Args:
         folder: the archive.
 
@@ -91,9 +98,11 @@ class ArchiveWriter:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self._rows: list[tuple[Any, ...]] = []
+        #: For each object its columns, and their values.
+        self._rows: list[tuple[tuple[str, ...], tuple[Any, ...]]] = []
         self._pending_bytes = 0
         self._since = 0.0
+        self._failure: ArchiveError | None = None
         try:
             os.makedirs(folder, exist_ok=True)
         except OSError as error:
@@ -102,9 +111,11 @@ class ArchiveWriter:
         try:
             self._index, self._types, self._columns = open_index(folder, may_be_new=True)
             if os.path.exists(os.path.join(folder, LEFT_OVERS)):
-                remove_left_overs(folder, self._index)
-            self._segments = SegmentAppender(folder, max(segments_of(folder), default=0))
-        except OSError as error:
+                tidy(folder, self._index)
+            self._schema = AttributeSchema(_declarations(self._types))
+            self._last = last_number(self._index)
+            self._segments = SegmentAppender(folder, max([*segments_of(folder), highest(self._index, "segment")]))
+        except (OSError, sqlite3.Error) as error:
             os.close(self._lock)
             raise not_written(folder, error) from None
         except BaseException:
@@ -118,23 +129,41 @@ class ArchiveWriter:
             ArchiveError: one of them has another type in the objects that the archive holds.
         """
         declare(self.folder, self._index, self._types, self._columns, attributes)
+        self._schema = AttributeSchema(_declarations(self._types))
 
     def append(self, data: Any, attributes: Mapping[str, Any], system: Mapping[str, Any]) -> None:
         """Write an object, which becomes visible with the next `commit`.
 
         Args:
             data: its payload.
-            attributes: those that were declared.
+            attributes: those that were declared; those that are `None` it does not have.
             system: those that every object has, `sys.t` and the others.
+
+        Raises:
+            ArchiveError: an attribute was not declared or cannot have this value, or there is no room. Then this
+                object is not in the archive.
         """
+        self._raise_if_failed()
+        own = {name: value for name, value in attributes.items() if value is not None}
+        system = {name: value for name, value in system.items() if value is not None}
+        try:
+            self._schema.complete(own, system)
+        except (TypeError, ValueError) as error:
+            raise ArchiveError(
+                f"{self.folder}: {error}; declared are {_declarations(self._types) or 'no attributes'}"
+            ) from None
         payload = serialize(data)
         with memoryview(cast("Any", payload)) as view:
-            place = self._segments.append(view)
-            known = {**attributes, **system}
-            types = {**self._types, **SYSTEM}
-            values = [stored(types[name], known[name]) if known.get(name) is not None else None for name in types]
-            columns = (*PLACE, *self._columns.values(), *SYSTEM)
-            self._rows.append((columns, (*place, len(view), zlib.crc32(view), *values)))
+            try:
+                place = self._segments.append(view)
+            except ArchiveError as error:
+                self._fail(error)
+                raise
+            types, known = {**self._types, **SYSTEM}, {**own, **system}
+            values = [stored(kind, known[name]) if name in known else None for name, kind in types.items()]
+            columns = (NUMBER, *PLACE, *self._columns.values(), *SYSTEM)
+            self._last += 1
+            self._rows.append((columns, (self._last, *place, len(view), zlib.crc32(view), *values)))
             self._pending_bytes += len(view)
         if len(self._rows) == 1:
             self._since = time.monotonic()
@@ -153,26 +182,47 @@ class ArchiveWriter:
         Raises:
             ArchiveError: it cannot be written; then nothing of it is visible.
         """
+        self._raise_if_failed()
         if not self._rows:
             return
-        rows, self._rows, self._pending_bytes = self._rows, [], 0
         try:
             self._segments.sync()
-            self._index.execute("BEGIN IMMEDIATE")
-            for columns, values in rows:
-                named, marks = ", ".join(f'"{column}"' for column in columns), ", ".join("?" * len(values))
-                self._index.execute(f"INSERT INTO objects ({named}) VALUES ({marks})", values)
-            self._index.execute("COMMIT")
+            with transaction(self.folder, self._index):
+                for columns, some in groupby(self._rows, key=lambda row: row[0]):
+                    named, marks = ", ".join(f'"{column}"' for column in columns), ", ".join("?" * len(columns))
+                    insert = f"INSERT INTO objects ({named}) VALUES ({marks})"
+                    self._index.executemany(insert, (values for _, values in some))
         except (OSError, sqlite3.Error) as error:
-            raise not_written(self.folder, error) from None
+            problem = not_written(self.folder, error)
+            self._fail(problem)
+            raise problem from None
+        self._forget_pending()
+
+    def _fail(self, problem: ArchiveError) -> None:
+        self._failure = problem
+        self._forget_pending()
+
+    def _forget_pending(self) -> None:
+        self._rows, self._pending_bytes = [], 0
+
+    def _raise_if_failed(self) -> None:
+        if self._failure is not None:
+            raise ArchiveError(
+                f"this writer takes no more objects: {self._failure}; open the archive anew to add objects"
+            )
 
     def close(self) -> None:
-        """Commit, and let others write."""
+        """Commit, and let others write.
+
+        Raises:
+            ArchiveError: the rest cannot be written. A writer that failed before has told that already.
+        """
         try:
-            self.commit()
-            with contextlib.suppress(sqlite3.Error):  # it only helps SQLite to choose among attributes
-                self._index.execute("PRAGMA analysis_limit = 1000")
-                self._index.execute("ANALYZE")
+            if self._failure is None:
+                self.commit()
+                with contextlib.suppress(sqlite3.Error):  # it only helps SQLite to choose among attributes
+                    self._index.execute("PRAGMA analysis_limit = 1000")
+                    self._index.execute("ANALYZE")
         finally:
             self._let_go()
 
@@ -223,7 +273,7 @@ class Archive:
     @property
     def attributes(self) -> str:
         """The declarations of the attributes that the objects can have, as in `run:attributes`."""
-        return " ".join(f"{name}:{kind}" for name, kind in self._types.items())
+        return _declarations(self._types)
 
     def __len__(self) -> int:
         return int(self._query("SELECT count(*) FROM objects")[0][0])
@@ -246,36 +296,63 @@ class Archive:
         return Selection(self, lambda: self._chosen(schema, chosen))
 
     def _chosen(self, schema: AttributeSchema, chosen: Selector | None) -> Iterator[ArchivedObject]:
-        types = self.types
-        where, values = ("true", []) if chosen is None else narrowing(chosen, schema, self._types, self._columns)
-        for row in self._rows((NUMBER, *PLACE, *self._columns.values(), *SYSTEM), where, values):
+        system = self._system()
+        where, values = (
+            ("true", []) if chosen is None else narrowing(chosen, schema, self._types, self._columns, system)
+        )
+        for row in self._rows(self._named(system), where, values):
             try:
-                known = {
-                    name: loaded(kind, value)
-                    for (name, kind), value in zip(types.items(), row[5:], strict=True)
-                    if value is not None
-                }
-                if not all(isinstance(place, int) for place in row[:5]):
-                    raise TypeError("it is said to lie nowhere")
-                own = {name: value for name, value in known.items() if name not in SYSTEM}
-                system = {name: value for name, value in known.items() if name in SYSTEM}
-                attributes = schema.complete(own, system)  # which refuses values of other types
-                if chosen is not None and not chosen.matches(attributes):
-                    continue
+                found, attributes = self._read(row, schema, system)
+                if chosen is None or chosen.matches(attributes):
+                    yield found
             except (TypeError, ValueError) as error:
                 raise ArchiveError(f"{self.folder}: object {row[0]} cannot be read: {error}") from None
-            yield ArchivedObject(self._segments, row[0], row[1:5], known)
+
+    def _system(self) -> list[str]:
+        try:
+            return system_columns(self._index)
+        except sqlite3.Error as error:
+            raise ArchiveError(f"{self.folder} cannot be read: {error}") from None
+
+    def _named(self, system: Sequence[str]) -> tuple[str, ...]:
+        return (NUMBER, *PLACE, *self._columns.values(), *system)
+
+    def _read(
+        self, row: tuple[Any, ...], schema: AttributeSchema, system: Sequence[str]
+    ) -> tuple[ArchivedObject, Attributes]:
+        """Return the object of a row.
+
+        Raises:
+            TypeError, ValueError: a column holds what no such attribute can be.
+        """
+        types = {**self._types, **{name: SYSTEM[name] for name in system}}
+        known = {
+            name: loaded(kind, value)
+            for (name, kind), value in zip(types.items(), row[5:], strict=True)
+            if value is not None
+        }
+        if not all(isinstance(place, int) for place in row[:5]):
+            raise TypeError("it is said to lie nowhere")
+        own = {name: value for name, value in known.items() if name not in SYSTEM}
+        # Values of other types are refused.
+        attributes = schema.complete(own, {name: value for name, value in known.items() if name in SYSTEM})
+        return ArchivedObject(self._segments, row[0], row[1:5], known), attributes
 
     def _rows(self, columns: Sequence[str], where: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
         """Yield the rows that are there now, without keeping the index from who writes while the caller is busy."""
-        named = ", ".join(f'"{column}"' for column in columns)
+        numbers = self._numbers(where, values)
+        for first in range(0, len(numbers), _ROWS):
+            yield from self._some_rows(columns, numbers[first : first + _ROWS])
+
+    def _numbers(self, where: str, values: Sequence[Any]) -> array[int]:
+        """Return the numbers of the objects that are there now, in order."""
         # Not put in order by SQLite, which would rather look at each row in order than look the values up.
         found = self._query(f'SELECT "{NUMBER}" FROM objects WHERE {where}', values)
-        numbers = array("q", sorted(row[0] for row in found))
-        del found
-        for first in range(0, len(numbers), _ROWS):
-            some = ", ".join(map(str, numbers[first : first + _ROWS]))
-            yield from self._query(f'SELECT {named} FROM objects WHERE "{NUMBER}" IN ({some}) ORDER BY "{NUMBER}"')
+        return array("q", sorted(row[0] for row in found))
+
+    def _some_rows(self, columns: Sequence[str], numbers: Sequence[int]) -> list[tuple[Any, ...]]:
+        named, some = ", ".join(f'"{column}"' for column in columns), ", ".join(map(str, numbers))
+        return self._query(f'SELECT {named} FROM objects WHERE "{NUMBER}" IN ({some}) ORDER BY "{NUMBER}"')
 
     def _query(self, text: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         try:
@@ -284,11 +361,43 @@ class Archive:
             raise ArchiveError(f"{self.folder} cannot be read: {error}") from None
 
     def verify(self) -> Iterator[str]:
-        """Yield what is wrong with each object whose payload is not what was written."""
-        for entry in self:
-            problem = entry.problem()
-            if problem is not None:
-                yield problem
+        """Yield what is wrong with each object whose payload is not what was written, or cannot be read."""
+        return (problem.text for problem in self.problems())
+
+    def problems(self) -> Iterator[Problem]:
+        """Compare each payload with the checksum that was made when it was written.
+
+        Yields:
+            What is wrong with each object that was changed or cannot be read; the others are compared all the same.
+
+        Raises:
+            ArchiveError: the index does not even say which objects there are.
+        """
+        schema, system = AttributeSchema(self.attributes), self._system()
+        columns, numbers = self._named(system), self._numbers("true", [])
+        for first in range(0, len(numbers), _ROWS):
+            for row in self._rows_or_problems(columns, numbers[first : first + _ROWS]):
+                problem = row if isinstance(row, Problem) else self._problem(row, schema, system)
+                if problem is not None:
+                    yield problem
+
+    def _rows_or_problems(self, columns: Sequence[str], numbers: Sequence[int]) -> Iterator[tuple[Any, ...] | Problem]:
+        """Yield the rows of some objects, and for each that SQLite cannot read what is wrong."""
+        try:
+            yield from self._some_rows(columns, numbers)
+        except ArchiveError as error:
+            if len(numbers) == 1:
+                yield Problem(numbers[0], "unreadable", f"object {numbers[0]} cannot be read: {error}")
+            else:
+                for number in numbers:
+                    yield from self._rows_or_problems(columns, (number,))
+
+    def _problem(self, row: tuple[Any, ...], schema: AttributeSchema, system: Sequence[str]) -> Problem | None:
+        try:
+            found, _ = self._read(row, schema, system)
+        except (TypeError, ValueError) as error:
+            return Problem(row[0], "unreadable", f"object {row[0]} cannot be read: its row in {INDEX}: {error}")
+        return found.problem()
 
     def close(self) -> None:
         """Let go of the archive; payloads that were read stay."""
@@ -305,6 +414,11 @@ class Archive:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _declarations(types: Mapping[str, str]) -> str:
+    """Return attributes with their types as `run:attributes` declares them."""
+    return " ".join(f"{name}:{kind}" for name, kind in types.items())
 
 
 class Selection:

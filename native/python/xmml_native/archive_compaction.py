@@ -16,7 +16,18 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from xmml_native.archive import MOST_BYTES, Archive
-from xmml_native.archive_index import LEFT_OVERS, NUMBER, PLACE, open_index, remove_left_overs
+from xmml_native.archive_index import (
+    LEFT_OVERS,
+    NUMBER,
+    PLACE,
+    highest,
+    keep_highest,
+    last_number,
+    open_index,
+    remove_left_overs,
+    tidy,
+    transaction,
+)
 from xmml_native.archive_segments import (
     ALIGNMENT,
     MappedSegments,
@@ -60,10 +71,17 @@ def compact_archive(
         last_of: attributes; of objects that agree in all of them, or lack the same ones, only the last stays.
 
     Raises:
-        ArchiveError: there is no archive, another program writes it, there is no room for the payloads that move, or
-            one of them cannot be read; then the archive is what it was.
+        ArchiveError: a selector is empty, there is no archive, another program writes it, there is no room for the
+            payloads that move, or one of them cannot be read; then the archive is what it was.
         ValueError: a text is no selector of these attributes.
     """
+    for word, selector in (("keep", select), ("drop", drop)):
+        if selector is not None and not selector.strip():
+            # Elsewhere an empty selector chooses every object: a variable of a shell that is not set would drop all.
+            raise ArchiveError(
+                f"the selector of the objects to {word} is empty, and would choose every object of {folder}. Write a "
+                "condition, or leave the selector out; to drop every object, remove the folder"
+            )
     Archive(folder).close()  # else a folder that is none would get a lock
     lock = lock_for_writing(folder)
     try:
@@ -109,25 +127,25 @@ def _compact(folder: str, index: sqlite3.Connection, dropped: Sequence[int]) -> 
     try:
         with open(os.path.join(folder, LEFT_OVERS), "wb"):
             pass  # from here on there may be segments that belong to nobody
+        last_object, last_segment = last_number(index), highest(index, "segment")
         numbers, places = _moved(folder, index, frozenset(dropped))
-        index.execute("BEGIN IMMEDIATE")
-        index.executemany(f'DELETE FROM objects WHERE "{NUMBER}" = ?', ((number,) for number in dropped))
-        change = f'UPDATE objects SET "{PLACE[0]}" = ?, "{PLACE[1]}" = ? WHERE "{NUMBER}" = ?'
-        index.executemany(change, zip(places[::2], places[1::2], numbers, strict=True))
-        index.execute("COMMIT")
+        with transaction(folder, index):
+            keep_highest(index, "object", last_object)
+            keep_highest(index, "segment", max([last_segment, *segments_of(folder)]))
+            index.executemany(f'DELETE FROM objects WHERE "{NUMBER}" = ?', ((number,) for number in dropped))
+            change = f'UPDATE objects SET "{PLACE[0]}" = ?, "{PLACE[1]}" = ? WHERE "{NUMBER}" = ?'
+            index.executemany(change, zip(places[::2], places[1::2], numbers, strict=True))
     except BaseException as error:
-        with contextlib.suppress(sqlite3.Error):
-            index.execute("ROLLBACK")
         with contextlib.suppress(ArchiveError):
             remove_left_overs(folder, index)
         if isinstance(error, OSError | sqlite3.Error):
             raise not_written(folder, error) from None
         raise
     if dropped:
-        # Where it cannot be, new rows fill the room that the index has too much.
+        # VACUUM gives back the room of the rows. Where it cannot be, new rows fill the room that the index has too much.
         with contextlib.suppress(sqlite3.Error):
             index.execute("VACUUM")
-    return remove_left_overs(folder, index)
+    return tidy(folder, index)
 
 
 def _moved(folder: str, index: sqlite3.Connection, dropped: frozenset[int]) -> tuple[array[int], array[int]]:
@@ -138,7 +156,8 @@ def _moved(folder: str, index: sqlite3.Connection, dropped: frozenset[int]) -> t
     """
     numbers, places = array("q"), array("q")
     mapped = MappedSegments(folder)
-    with contextlib.closing(SegmentAppender(folder, max(segments_of(folder), default=0))) as segments:
+    last = max([*segments_of(folder), highest(index, "segment")])
+    with contextlib.closing(SegmentAppender(folder, last)) as segments:
         pending = 0
         for segment, rows in _by_segment(index):
             staying = [row for row in rows if row[0] not in dropped]

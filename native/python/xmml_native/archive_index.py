@@ -13,16 +13,17 @@ import math
 import os
 import re
 import sqlite3
+import warnings
 from datetime import UTC, datetime
 from typing import Any
 
 from xmml_native._native import AttributeSchema, Selector
-from xmml_native.archive_segments import not_written, remove_segments
+from xmml_native.archive_segments import not_written, remove_segments, segments_of
 from xmml_native.errors import ArchiveError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping
 
 #: The number of this format; another one is refused.
 FORMAT = 1
@@ -36,30 +37,40 @@ LEFT_OVERS = "left-overs"
 NUMBER = "at.number"
 PLACE = ("at.segment", "at.first", "at.bytes", "at.checksum")
 
-#: What every object has besides, with its type.
+#: What every object has besides, with its type, as the native library has them (native/pool/src/schema.rs).
 SYSTEM: Mapping[str, str] = {
     "sys.t": "real",
     "sys.dt_next": "real",
     "sys.seq": "uint",
     "sys.instance": "str",
-    "sys.index": "int",
-    "sys.rank": "int",
+    "sys.index": "uint",
+    "sys.rank": "uint",
     "sys.port": "str",
     "sys.size": "uint",
     "sys.type": "str",
     "sys.shape": "int[]",
     "sys.node": "str",
-    "sys.group": "int",
-    "sys.follow": "int",
+    "sys.group": "uint",
+    "sys.follow": "uint",
+    "sys.redelivered": "uint",
 }
 
 #: Those that an object of which nothing was said does not have; the others are 0 or empty then.
-_MAY_BE_ABSENT = ("sys.dt_next", "sys.index", "sys.group", "sys.follow")
+_MAY_BE_ABSENT = ("sys.dt_next", "sys.index", "sys.group", "sys.follow", "sys.redelivered")
 
 #: So many of the attributes that were declared first are looked up without a look at each row. Each costs the writer.
 MOST_INDEXES = 16
 
 _COLUMN_TYPES = {"int": "INTEGER", "real": "REAL", "bool": "INTEGER", "bytes": "BLOB"}
+
+#: The columns of `sys.*`. No count is larger than SQLite's largest number, as a declared `uint` may be.
+_SYSTEM_COLUMNS = {name: {**_COLUMN_TYPES, "uint": "INTEGER"}.get(kind, "TEXT") for name, kind in SYSTEM.items()}
+
+#: A lock of the index is waited for so long [s], and so often, with a warning each time.
+_LOCK_WAIT_S, _LOCK_WAITS = 30.0, 10
+
+#: A condition of SQL has no more parts and no more values: SQLite refuses an expression that is too deep or too long.
+_MOST_CONDITIONS, _MOST_VALUES = 100, 1000
 
 #: SQLite has whole numbers of 64 bits with a sign; larger ones are kept as texts.
 _LEAST, _LARGEST = -(1 << 63), (1 << 63) - 1
@@ -80,7 +91,7 @@ def open_index(folder: str, *, may_be_new: bool = False) -> tuple[sqlite3.Connec
     # Also who only reads has to undo what a writer that was killed had begun.
     mode = "rwc" if may_be_new else "rw" if os.access(path, os.W_OK) and os.access(folder, os.W_OK) else "ro"
     try:
-        index = sqlite3.connect(f"file:{quote(path)}?mode={mode}", uri=True, isolation_level=None, timeout=30.0)
+        index = sqlite3.connect(f"file:{quote(path)}?mode={mode}", uri=True, isolation_level=None, timeout=_LOCK_WAIT_S)
     except sqlite3.Error as error:
         raise ArchiveError(f"{folder} cannot be opened: {error}") from None
     try:
@@ -99,22 +110,130 @@ def _known(folder: str, index: sqlite3.Connection, may_be_new: bool) -> tuple[di
         if not may_be_new:
             index.execute("PRAGMA query_only = ON")
         elif index.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
-            # No count of `sys.*` is larger than SQLite's largest number, as a `uint` may be.
-            types = {**_COLUMN_TYPES, "uint": "INTEGER"}
-            columns = ", ".join(f'"{name}" {types.get(kind, "TEXT")}' for name, kind in SYSTEM.items())
-            index.execute("BEGIN IMMEDIATE")
-            index.execute("CREATE TABLE archive (format INTEGER NOT NULL)")
-            index.execute("INSERT INTO archive VALUES (?)", (FORMAT,))
-            index.execute('CREATE TABLE attributes (name TEXT PRIMARY KEY, type TEXT NOT NULL, "column" TEXT NOT NULL)')
-            place = ", ".join(f'"{name}" INTEGER NOT NULL' for name in PLACE)
-            index.execute(f'CREATE TABLE objects ("{NUMBER}" INTEGER PRIMARY KEY, {place}, {columns})')
-            index.execute("COMMIT")
+            _make(folder, index)
         (form,) = index.execute("SELECT format FROM archive").fetchone()
     except (sqlite3.Error, TypeError) as error:
+        if not may_be_new and _is_left_half_written(folder):
+            raise ArchiveError(
+                f"{folder} cannot be opened: a writer that was killed left half a transaction in {INDEX}-journal, "
+                "which this user may not undo. Let a user who may write the folder read the archive once: xmml pool ls"
+            ) from None
         raise ArchiveError(f"{folder} is no archive, or cannot be opened: {error}") from None
     if form != FORMAT:
         raise ArchiveError(f"{folder} has the format {form}; this version knows {FORMAT}")
+    if may_be_new:
+        _complete(folder, index)
     return _attributes(folder, index)
+
+
+def _make(folder: str, index: sqlite3.Connection) -> None:
+    """Make the tables of a new archive."""
+    place = ", ".join(f'"{name}" INTEGER NOT NULL' for name in PLACE)
+    columns = ", ".join(f'"{name}" {kind}' for name, kind in _SYSTEM_COLUMNS.items())
+    with transaction(folder, index):
+        index.execute("CREATE TABLE archive (format INTEGER NOT NULL)")
+        index.execute("INSERT INTO archive VALUES (?)", (FORMAT,))
+        index.execute('CREATE TABLE attributes (name TEXT PRIMARY KEY, type TEXT NOT NULL, "column" TEXT NOT NULL)')
+        index.execute(f'CREATE TABLE objects ("{NUMBER}" INTEGER PRIMARY KEY, {place}, {columns})')
+
+
+def _complete(folder: str, index: sqlite3.Connection) -> None:
+    """Add what an archive of an earlier version lacks: columns of `sys.*`, and the highest numbers that were used."""
+    try:
+        present = system_columns(index)
+        lacking = [name for name in SYSTEM if name not in present]
+        if lacking or not _has_highest(index):
+            with transaction(folder, index):
+                for name in lacking:
+                    index.execute(f'ALTER TABLE objects ADD COLUMN "{name}" {_SYSTEM_COLUMNS[name]}')
+                index.execute("CREATE TABLE IF NOT EXISTS highest (what TEXT PRIMARY KEY, number INTEGER NOT NULL)")
+    except sqlite3.Error as error:
+        raise not_written(folder, error) from None
+
+
+def system_columns(index: sqlite3.Connection) -> list[str]:
+    """Return those of `sys.*` for which an index has a column: an archive of an earlier version has fewer."""
+    present = {row[1] for row in index.execute("PRAGMA table_info(objects)")}
+    return [name for name in SYSTEM if name in present]
+
+
+def _is_left_half_written(folder: str) -> bool:
+    """Return whether there is a transaction to undo, which whoever cannot write the folder cannot do."""
+    return os.path.exists(os.path.join(folder, f"{INDEX}-journal")) and not os.access(folder, os.W_OK)
+
+
+# --- transactions -----------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def transaction(folder: str, index: sqlite3.Connection) -> Iterator[None]:
+    """Have all changes of a block become visible at once, or none if it fails.
+
+    Raises:
+        sqlite3.Error: the index cannot be written; then it is what it was.
+    """
+    _patiently(folder, index, "BEGIN IMMEDIATE")
+    try:
+        yield
+        _patiently(folder, index, "COMMIT")
+    except BaseException:
+        # A COMMIT that fails leaves the transaction open, which would keep every other program out.
+        with contextlib.suppress(sqlite3.Error):
+            index.execute("ROLLBACK")
+        raise
+
+
+def _patiently(folder: str, index: sqlite3.Connection, statement: str) -> None:
+    """Execute a statement that may have to wait for programs that hold a lock of the index."""
+    for wait in range(1, _LOCK_WAITS + 1):
+        try:
+            index.execute(statement)
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or wait == _LOCK_WAITS:
+                raise
+            warnings.warn(
+                f"{folder}: {wait * _LOCK_WAIT_S:g} s were spent waiting for another program that holds a lock of "
+                f"{INDEX}; the wait goes on, up to {_LOCK_WAITS * _LOCK_WAIT_S:g} s",
+                stacklevel=2,
+            )
+
+
+# --- numbers that are used once ---------------------------------------------------------------------------------------
+
+
+def highest(index: sqlite3.Connection, what: str) -> int:
+    """Return the highest number that objects or segments that were dropped had; 0: none was dropped.
+
+    Args:
+        what: `object` or `segment`.
+    """
+    if not _has_highest(index):
+        return 0
+    row = index.execute("SELECT number FROM highest WHERE what = ?", (what,)).fetchone()
+    return int(row[0]) if row else 0
+
+
+def keep_highest(index: sqlite3.Connection, what: str, number: int) -> None:
+    """Have no later object or segment get a number up to this one."""
+    index.execute(
+        "INSERT INTO highest VALUES (?, ?) ON CONFLICT (what) DO UPDATE SET number = max(number, excluded.number)",
+        (what, number),
+    )
+
+
+def last_number(index: sqlite3.Connection) -> int:
+    """Return the highest number that an object has or had; 0: there was none."""
+    (number,) = index.execute(f'SELECT max("{NUMBER}") FROM objects').fetchone()
+    return max(number or 0, highest(index, "object"))
+
+
+def _has_highest(index: sqlite3.Connection) -> bool:
+    found = index.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'highest'")
+    return bool(found.fetchone()[0])
+
+
+# --- attributes -------------------------------------------------------------------------------------------------------
 
 
 def _attributes(folder: str, index: sqlite3.Connection) -> tuple[dict[str, str], dict[str, str]]:
@@ -153,16 +272,15 @@ def declare(
         else:
             raise ArchiveError(f"{folder} holds objects whose {name} is {known}, and here it is {kind}")
         try:
-            index.execute("BEGIN IMMEDIATE")
-            if change:
-                index.execute(change)
-            index.execute(
-                "INSERT INTO attributes VALUES (:name, :type, :column)"
-                if known is None
-                else "UPDATE attributes SET type = :type WHERE name = :name",
-                {"name": name, "type": kind, "column": column},
-            )
-            index.execute("COMMIT")
+            with transaction(folder, index):
+                if change:
+                    index.execute(change)
+                index.execute(
+                    "INSERT INTO attributes VALUES (:name, :type, :column)"
+                    if known is None
+                    else "UPDATE attributes SET type = :type WHERE name = :name",
+                    {"name": name, "type": kind, "column": column},
+                )
         except sqlite3.Error as error:
             raise ArchiveError(f"{folder} cannot be written: {error}") from None
         types[name], columns[name] = kind, column
@@ -203,6 +321,23 @@ def remove_left_overs(folder: str, index: sqlite3.Connection) -> int:
     return staying
 
 
+def tidy(folder: str, index: sqlite3.Connection) -> int:
+    """Do as `remove_left_overs`, and warn where that fails: what stays takes room, and the next writer tries again.
+
+    Returns:
+        How many segments stay in which no object lies.
+    """
+    try:
+        return remove_left_overs(folder, index)
+    except ArchiveError as error:
+        warnings.warn(f"segments in which no object lies stay for now: {error}", stacklevel=2)
+    try:
+        used = {row[0] for row in index.execute(f'SELECT DISTINCT "{PLACE[0]}" FROM objects')}
+        return sum(number not in used for number in segments_of(folder))
+    except (OSError, sqlite3.Error):
+        return 0
+
+
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
@@ -235,22 +370,33 @@ def loaded(kind: str, value: Any) -> Any:
 
 
 def narrowing(
-    chosen: Selector, schema: AttributeSchema, types: Mapping[str, str], columns: Mapping[str, str]
+    chosen: Selector,
+    schema: AttributeSchema,
+    types: Mapping[str, str],
+    columns: Mapping[str, str],
+    present: Container[str],
 ) -> tuple[str, list[Any]]:
     """Return a condition of SQL that the row of each object meets that a selector chooses, and its values.
 
-    It is met by others, too, where SQLite cannot say exactly what the selector does: who reads asks that of each row.
+    It is met by others, too, where SQLite cannot say exactly what the selector does, or not so much: who reads asks
+    the selector of each row.
+
+    Args:
+        present: those of `sys.*` for which the index has a column.
     """
-    conditions, values = [], []
+    conditions: list[str] = []
+    values: list[Any] = []
     for name, *need in chosen.needs(schema):
         kind = types.get(name) or SYSTEM[name]
-        if not _is_narrowing(kind):
+        if not _is_narrowing(kind) or (name not in types and name not in present):
             continue
         # Columns of `sys.*` hold whole numbers as such, those of a `uint` texts.
         expression = _expression(columns[name], kind) if name in types else f'"{name}"'
         condition, some = _one_of(expression, kind, *need) if len(need) == 1 else _within(expression, kind, *need)
-        if not condition:
+        if not condition or len(some) > _MOST_VALUES:
             continue
+        if len(conditions) == _MOST_CONDITIONS:
+            break
         is_zero_if_absent = name in SYSTEM and name not in _MAY_BE_ABSENT
         conditions.append(f"({condition} OR {expression} IS NULL)" if is_zero_if_absent else f"({condition})")
         values += some

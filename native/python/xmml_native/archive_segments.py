@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import mmap
 import os
 import re
 import zlib
+from collections import OrderedDict
 from typing import Any
 
 from xmml_native.errors import ArchiveError
@@ -20,6 +22,12 @@ ALIGNMENT = 64
 
 #: A segment that is longer is followed by another [bytes].
 SEGMENT_BYTES = 1 << 30
+
+#: This many segments stay mapped. Each mapping takes one of the few ten thousand that a process may have.
+MOST_MAPPED = 64
+
+#: A payload is compared with its checksum in pieces of this length [bytes].
+_PIECE_BYTES = 1 << 20
 
 
 def segment_name(number: int) -> str:
@@ -52,7 +60,7 @@ class SegmentAppender:
 
     Args:
         folder: the archive.
-        last: the number of the last segment that is there.
+        last: the highest number that a segment ever had.
     """
 
     def __init__(self, folder: str, last: int) -> None:
@@ -62,6 +70,8 @@ class SegmentAppender:
         self._file: Any = None
         self._at = 0
         self._is_new = False
+        #: Why payloads of a segment that was closed may be lost with the power.
+        self._not_synced: OSError | None = None
 
     def append(self, payload: memoryview) -> tuple[int, int]:
         """Write a payload as `serialize` gives it; return the number of its segment, and its first byte there.
@@ -76,9 +86,11 @@ class SegmentAppender:
             for rest in (memoryview(bytes(padding)), payload):
                 while rest:  # a disk that is nearly full takes a part
                     rest = rest[file.write(rest) :]
-        except OSError as error:
-            self.close()  # nobody knows where it ends
-            raise not_written(self.folder, error) from None
+        except BaseException as error:
+            self._leave_segment()
+            if isinstance(error, OSError):
+                raise not_written(self.folder, error) from None
+            raise
         first = self._at + padding
         self._at = first + len(payload)
         return self.last, first
@@ -91,12 +103,23 @@ class SegmentAppender:
             self.last += 1
         return self._file
 
+    def _leave_segment(self) -> None:
+        """Sync and close the segment, whose end is unknown; the next payload goes to another one."""
+        try:
+            self.sync()  # the payloads before this one may still get their rows in the index
+        except OSError as error:
+            self._not_synced = error
+        finally:
+            self.close()
+
     def sync(self) -> None:
         """Have everything that was appended survive; the next payload goes to another segment if this one is long.
 
         Raises:
             OSError: it cannot be written.
         """
+        if self._not_synced is not None:
+            raise self._not_synced
         if self._file is None:
             return
         os.fdatasync(self._file.fileno())
@@ -114,11 +137,11 @@ class SegmentAppender:
 
 
 class MappedSegments:
-    """The payloads of an archive, mapped for reading."""
+    """The payloads of an archive, mapped for reading. The segments that were used last stay mapped."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self._maps: dict[int, mmap.mmap] = {}
+        self._maps: OrderedDict[int, mmap.mmap] = OrderedDict()
 
     def payload(self, segment: int, first: int, length: int) -> memoryview:
         """Return the bytes of a payload.
@@ -135,6 +158,9 @@ class MappedSegments:
             except (OSError, ValueError) as error:
                 raise ArchiveError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
             self._maps[segment] = mapped
+        self._maps.move_to_end(segment)
+        if len(self._maps) > MOST_MAPPED:
+            self._maps.popitem(last=False)  # arrays that lie in it keep it
         if first < 0 or length < 0 or first + length > len(mapped):
             raise ArchiveError(f"{self.folder}: {segment_name(segment)} ends before the object at {first}")
         return memoryview(mapped)[first : first + length]
@@ -142,10 +168,28 @@ class MappedSegments:
     def is_as_written(self, segment: int, first: int, length: int, checksum: int) -> bool:
         """Return whether a payload is what was written.
 
+        The payload is read, and not mapped: a disk that fails is an error then, and not the end of the process.
+
         Raises:
-            ArchiveError: it is not there.
+            ArchiveError: it cannot be read, or the segment ends before it.
         """
-        return zlib.crc32(self.payload(segment, first, length)) == checksum
+        path = os.path.join(self.folder, segment_name(segment))
+        found, at, end = 0, first, first + length
+        try:
+            if first < 0 or length < 0:
+                raise ValueError("the index says of an object that it lies nowhere")
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                while at < end:
+                    piece = os.pread(descriptor, min(_PIECE_BYTES, end - at), at)
+                    if not piece:
+                        raise ArchiveError(f"{self.folder}: {segment_name(segment)} ends before the object at {first}")
+                    found, at = zlib.crc32(piece, found), at + len(piece)
+            finally:
+                os.close(descriptor)
+        except (OSError, ValueError, OverflowError) as error:
+            raise ArchiveError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        return found == checksum
 
 
 # --- who has an archive open ------------------------------------------------------------------------------------------
@@ -167,6 +211,11 @@ def lock_for_writing(folder: str) -> int:
             os.close(descriptor)
         if isinstance(error, BlockingIOError):
             raise ArchiveError(f"{folder} is being written by another program") from None
+        if error.errno in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise ArchiveError(
+                f"{folder} cannot be written: its file system has no locks ({error.strerror}); write the archive to a "
+                "local disk, or have the file system mounted with locks (Lustre: flock; NFS: without nolock)"
+            ) from None
         raise not_written(folder, error) from None
     return descriptor
 
@@ -201,7 +250,8 @@ def remove_segments(folder: str, used: Container[int]) -> int:
         return 0
     descriptor = -1
     try:
-        descriptor = os.open(_readers(folder), os.O_RDONLY | os.O_CLOEXEC)
+        # NFS locks a file for one alone only if it is open for writing.
+        descriptor = os.open(_readers(folder), os.O_RDWR | os.O_CLOEXEC)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         for number in unused:
             os.unlink(os.path.join(folder, segment_name(number)))

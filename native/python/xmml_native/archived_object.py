@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from xmml_native._native import deserialize
 from xmml_native.archive_segments import MappedSegments, segment_name
 from xmml_native.errors import ArchiveError
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with an object of an archive.
+
+    Attributes:
+        number: which object it is.
+        kind: its payload was `changed` since it was written, or it is `unreadable`: the payload or its row in the
+            index cannot be read.
+        text: the same for people, with the object and the place.
+    """
+
+    number: int
+    kind: Literal["changed", "unreadable"]
+    text: str
 
 
 class ArchivedObject:
@@ -47,18 +64,16 @@ class ArchivedObject:
         except ValueError as error:
             raise ArchiveError(f"{self._segments.folder}: object {self.number} cannot be read: {error}") from None
 
-    def problem(self) -> str | None:
+    def problem(self) -> Problem | None:
         """Return what is wrong with the payload; `None`: it is what was written."""
         segment, first, _, _ = self._place
         try:
-            is_whole = self._segments.is_as_written(*self._place)
+            if self._segments.is_as_written(*self._place):
+                return None
         except ArchiveError as error:
-            return f"object {self.number}: {error}"
-        return (
-            None
-            if is_whole
-            else f"object {self.number}: its payload was changed ({segment_name(segment)}, byte {first})"
-        )
+            return Problem(self.number, "unreadable", f"object {self.number} cannot be read: {error}")
+        where = f"{segment_name(segment)}, byte {first}"
+        return Problem(self.number, "changed", f"object {self.number}: its payload was changed ({where})")
 
     def __repr__(self) -> str:
         shown = " ".join(f"{name}={value}" for name, value in self.attributes.items() if not name.startswith("sys."))

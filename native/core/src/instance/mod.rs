@@ -4,6 +4,7 @@ mod alone;
 mod callbacks;
 mod clock;
 mod exchange;
+mod groups;
 mod handles;
 mod join;
 mod leave;

@@ -28,12 +28,12 @@ use crate::spec::Direction;
 use crate::team;
 
 use super::object::{on_the_way, taken_apart, with_payload, Object};
-use super::pools::{Audience, Group, Looked, Member, Read, Reader, Way, Written};
+use super::pools::{Audience, Looked, Read, Reader, Way, Written};
 use super::ports::Port;
 use super::{Backend, Instance, Received};
 
 /// Attributes of an object, or what is wrong with them.
-type Set = std::result::Result<Vec<Option<Value>>, String>;
+pub(super) type Set = std::result::Result<Vec<Option<Value>>, String>;
 
 /// What a take found.
 #[derive(Clone, Debug)]
@@ -60,12 +60,12 @@ fn first_seq(message: &Message) -> u64 {
 }
 
 /// Attributes that were set, without defaults.
-fn some(schema: &Schema, attributes: &[(&str, Value)]) -> Set {
+pub(super) fn some(schema: &Schema, attributes: &[(&str, Value)]) -> Set {
     schema.some(attributes.iter().map(|(name, value)| (*name, value.clone())))
 }
 
 /// Attributes that a text sets, without defaults.
-fn read_some(schema: &Schema, attributes: &str) -> Set {
+pub(super) fn read_some(schema: &Schema, attributes: &str) -> Set {
     schema.read_some(attributes).map_err(|mistake| mistake.problem)
 }
 
@@ -91,75 +91,12 @@ impl Instance {
         self.put_with(port, data, |schema| read_some(schema, attributes))
     }
 
-    /// Begins a group: objects that are put on this port from now on become visible together, when it ends. `attributes` are those that all
-    /// of them have, unless a `put` says otherwise.
-    ///
-    /// Of ranks that joined together all call this.
-    ///
-    /// # Errors
-    /// [`Error::Usage`]: a group was begun there and has not ended, an attribute that does not exist or is not allowed, or a port that
-    /// carries messages.
-    pub fn begin_group(&self, port: &str, attributes: &[(&str, Value)]) -> Result<()> {
-        self.begin_group_with(port, |schema| some(schema, attributes))
-    }
-
-    /// [`Instance::begin_group`] with attributes as a text gives them.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn begin_group_described(&self, port: &str, attributes: &str) -> Result<()> {
-        self.begin_group_with(port, |schema| read_some(schema, attributes))
-    }
-
-    fn begin_group_with(&self, port: &str, set: impl FnOnce(&Schema) -> Set) -> Result<()> {
-        let begin = || {
-            let Some((declared, written)) = self.written_alone(port)? else { return Ok(0) };
-            let common = set(&written.schema).map_err(|problem| self.refused(declared, &problem))?;
-            let mut group = lock(&written.group);
-            if group.is_some() {
-                return Err(self.refused(declared, "a group was begun here and has not ended"));
-            }
-            let number = written.groups.fetch_add(1, Ordering::Relaxed);
-            *group = Some(Group { number, common, members: Vec::new() });
-            Ok(0)
-        };
-        self.as_one(port, begin).map(drop)
-    }
-
-    /// Ends a group: each reader gets those of its objects that it chooses, all at once. Returns how many readers get some.
-    ///
-    /// Waits until each of them has room for what it gets, or holds nothing. Of ranks that joined together all call this.
-    ///
-    /// # Errors
-    /// [`Error::Usage`]: no group was begun.
-    pub fn end_group(&self, port: &str) -> Result<u64> {
-        self.as_one(port, || {
-            let Some((declared, written)) = self.written_alone(port)? else { return Ok(0) };
-            let group = lock(&written.group).take();
-            let group = group.ok_or_else(|| self.refused(declared, "no group was begun here"))?;
-            self.offer_group(declared, written, &group)
-        })
-    }
-
-    /// Forgets a group that was begun, with its objects; nobody has seen them.
-    ///
-    /// # Errors
-    /// [`Error::Usage`]: a port that carries messages.
-    pub fn abandon_group(&self, port: &str) -> Result<()> {
-        let abandon = || {
-            let Some((_, written)) = self.written_alone(port)? else { return Ok(0) };
-            *lock(&written.group) = None;
-            Ok(0)
-        };
-        self.as_one(port, abandon).map(drop)
-    }
-
     fn put_with(&self, port: &str, data: Data, set: impl FnOnce(&Schema) -> Set) -> Result<u64> {
         self.as_one(port, || self.put_here(port, data, set))
     }
 
     /// What rank 0 of ranks that joined together does for all.
-    fn as_one(&self, port: &str, call: impl FnOnce() -> Result<u64>) -> Result<u64> {
+    pub(super) fn as_one(&self, port: &str, call: impl FnOnce() -> Result<u64>) -> Result<u64> {
         match self.together(port)? {
             None => call(),
             Some(team) => team::share(team, (team.rank() == 0).then(call)),
@@ -167,7 +104,7 @@ impl Instance {
     }
 
     /// An out port that leads to pools, and to nothing else; `None`: it is not coupled.
-    fn written_alone(&self, port: &str) -> Result<Option<(&Port, &Written)>> {
+    pub(super) fn written_alone(&self, port: &str) -> Result<Option<(&Port, &Written)>> {
         let declared = self.ports.out(port)?;
         drop(self.program()?);
         self.meet_taps();
@@ -188,7 +125,7 @@ impl Instance {
     }
 
     /// The error for a call that objects need, on a port that carries messages.
-    fn carries_messages(&self, port: &Port, done: &str) -> Error {
+    pub(super) fn carries_messages(&self, port: &Port, done: &str) -> Error {
         let why = match &self.backend {
             Backend::Alone(_) => "an instance without a run has a pool there only if its attributes are given",
             Backend::Run { .. } => "it carries messages: let every coupling of it be a pool (run:kind=\"pool\")",
@@ -196,7 +133,7 @@ impl Instance {
         self.refused(port, &format!("objects cannot be {done} here; {why}"))
     }
 
-    fn refused(&self, port: &Port, problem: &str) -> Error {
+    pub(super) fn refused(&self, port: &Port, problem: &str) -> Error {
         Error::Usage { problem: format!("{}.{}: {problem}", self.name(), port.name) }
     }
 
@@ -282,7 +219,7 @@ impl Instance {
     }
 
     /// Shows an object, or so many of a group, to taps. The program does not hear of what keeps it from them.
-    fn show(&self, port: &Port, taps: &[usize], message: Message, objects: u64) {
+    pub(super) fn show(&self, port: &Port, taps: &[usize], message: Message, objects: u64) {
         if taps.is_empty() {
             return;
         }
@@ -296,7 +233,7 @@ impl Instance {
         }
     }
 
-    fn tell_not_shown(&self, port: &Port, error: &Error) {
+    pub(super) fn tell_not_shown(&self, port: &Port, error: &Error) {
         if !matches!(error, Error::Aborted { .. }) {
             let text = || format!("{}.{}: something that passed was shown to no tap: {error}", self.name(), port.name);
             self.warn_once("not shown", &port.name, text);
@@ -304,12 +241,12 @@ impl Instance {
     }
 
     /// The sending ends of these backlogs.
-    fn ends_of(&self, backlogs: &[usize]) -> SmallVec<[usize; 4]> {
+    pub(super) fn ends_of(&self, backlogs: &[usize]) -> SmallVec<[usize; 4]> {
         self.ends_by(&backlogs.iter().map(|number| Way::Backlog(*number)).collect::<SmallVec<[Way; 4]>>())
     }
 
     /// Which readers choose an object, by their places, and what travels with it; `None`: nobody does.
-    fn chosen(
+    pub(super) fn chosen(
         &self,
         port: &Port,
         written: &Written,
@@ -343,92 +280,8 @@ impl Instance {
         Ok(((!readers.is_empty()).then_some(packed), readers))
     }
 
-    fn add_to_group(
-        &self,
-        port: &Port,
-        written: &Written,
-        group: &mut Group,
-        own: Vec<Option<Value>>,
-        message: Message,
-    ) -> Result<u64> {
-        let audience = written.audience();
-        let (packed, readers) = self.chosen(port, written, &audience, own, &message, Some(group.number))?;
-        let Some(packed) = packed else { return Ok(0) };
-        let (ways, taps) = audience.ways(&readers);
-        let message = self.shared(&self.ends_of(&taps), message, false);
-        let held = || {
-            let packed = packed.write(&written.schema).map_err(|problem| self.refused(port, &problem))?;
-            let message = self.for_all(&self.ends_by(&ways), message, false)?;
-            Ok((packed, self.owned(&message)?))
-        };
-        let (packed, Message { timestamp, next_timestamp, data }) = match held() {
-            Ok(held) => held,
-            Err(error) if ways.is_empty() => {
-                self.tell_not_shown(port, &error);
-                return Ok(0);
-            }
-            Err(error) => return Err(error),
-        };
-        let chosen_by = ways.len() as u64;
-        group.members.push(Member {
-            parts: [Data::Bytes(packed.into()), data],
-            stamps: (timestamp, next_timestamp),
-            readers,
-        });
-        Ok(chosen_by)
-    }
-
-    /// Gives each reader what it chooses of a group: in one message, so that it sees all or nothing; or, if it shares with others, in one for
-    /// each object.
-    fn offer_group(&self, port: &Port, written: &Written, group: &Group) -> Result<u64> {
-        let message = |members: &[&Member]| {
-            let mut parts = Vec::with_capacity(4 * members.len() + 1);
-            for Member { parts: of_member, stamps, .. } in members {
-                parts.extend(of_member.iter().cloned());
-                parts.extend([Data::Float(stamps.0), stamps.1.map_or(Data::Nothing, Data::Float)]);
-            }
-            parts.push(Data::Int(group.number as i64));
-            let (timestamp, next_timestamp) = members.first().map_or((0.0, None), |member| member.stamps);
-            Message { timestamp, next_timestamp, data: Data::List(parts) }
-        };
-        let (mut reached, mut taps) = (0, Vec::new());
-        // Readers that choose the same objects share a message.
-        let mut together: Vec<(Vec<usize>, SmallVec<[Way; 4]>)> = Vec::new();
-        for (place, reader) in written.audience().readers.iter().enumerate() {
-            let chosen: Vec<usize> =
-                (0..group.members.len()).filter(|member| group.members[*member].readers.contains(&place)).collect();
-            if chosen.is_empty() {
-                continue;
-            }
-            if let (Way::Backlog(number), true) = (reader.way, reader.is_tap()) {
-                taps.push((chosen, number));
-                continue;
-            }
-            if reader.is_queue {
-                let single = chosen
-                    .iter()
-                    .map(|member| self.deliver(port, &[reader.way], message(&[&group.members[*member]]), 1));
-                reached += single.sum::<Result<u64>>()?.min(1);
-                continue;
-            }
-            match together.iter_mut().find(|(same, _)| *same == chosen) {
-                Some((_, ways)) => ways.push(reader.way),
-                None => together.push((chosen, SmallVec::from_slice(&[reader.way]))),
-            }
-        }
-        for (chosen, ways) in together {
-            let members: Vec<&Member> = chosen.iter().map(|member| &group.members[*member]).collect();
-            reached += self.deliver(port, &ways, message(&members), members.len() as u64)?;
-        }
-        for (chosen, number) in taps {
-            let members: Vec<&Member> = chosen.iter().map(|member| &group.members[*member]).collect();
-            self.show(port, &[number], message(&members), members.len() as u64);
-        }
-        Ok(reached)
-    }
-
     /// The sending ends of these ways.
-    fn ends_by(&self, ways: &[Way]) -> SmallVec<[usize; 4]> {
+    pub(super) fn ends_by(&self, ways: &[Way]) -> SmallVec<[usize; 4]> {
         self.with_state(|state| {
             let ends_by = |way: &Way| match way {
                 Way::Straight(end) => SmallVec::from_slice(&[*end]),
@@ -439,7 +292,7 @@ impl Instance {
     }
 
     /// Sends what readers choose by these ways; returns how many have not left.
-    fn deliver(&self, port: &Port, ways: &[Way], mut message: Message, objects: u64) -> Result<u64> {
+    pub(super) fn deliver(&self, port: &Port, ways: &[Way], mut message: Message, objects: u64) -> Result<u64> {
         if let [Way::Straight(end)] = *ways {
             return Ok(self.transmit_encoded(&port.name, end, &message, None)?.into());
         }
@@ -603,25 +456,6 @@ impl Instance {
             Ok(are.then_some(()))
         })?;
         Ok(handed_over.is_some())
-    }
-
-    /// Says which objects of groups the program has not taken, of which it has taken others, and which groups it has not ended.
-    pub(super) fn tell_rest_of_groups(&self) {
-        for (number, port) in self.spec.ports.iter().enumerate() {
-            let group = self.pools.written_at(number).and_then(|written| lock(&written.group).take());
-            if let Some(group) = group {
-                let (port, members) = (&port.name, group.members.len());
-                self.warn(&format!(
-                    "a group that was begun at {port} has not ended: its {members} objects were not put"
-                ));
-            }
-        }
-        for (number, read) in &self.pools.read {
-            let rest = lock(&read.rest).len();
-            if rest > 0 {
-                self.warn(&format!("{} objects of a group were not taken at {}", rest, self.spec.ports[*number].name));
-            }
-        }
     }
 
     /// Whether an object waits at an in port, or (`Some(false)`) none will come; `None`: neither at the time `until`.

@@ -48,7 +48,7 @@ pub(super) struct Written {
     pub(super) group: Mutex<Option<Group>>,
 }
 
-/// The readers at a port. Taps may come later; whoever was there keeps its place.
+/// The readers at a port at some time: taps come and go.
 #[derive(Default)]
 pub(super) struct Audience {
     pub(super) readers: Vec<Arc<Reader>>,
@@ -89,8 +89,26 @@ pub(super) struct Member {
     pub(super) parts: [Data; 2],
     /// Its time stamp, and the next one.
     pub(super) stamps: (f64, Option<f64>),
-    /// The readers that choose it, by their places.
-    pub(super) readers: SmallVec<[usize; 4]>,
+    /// The readers that choose it.
+    pub(super) readers: SmallVec<[Arc<Reader>; 4]>,
+}
+
+impl Group {
+    /// The readers that choose objects of it, in the order in which they came to be chosen, each with the places of these objects.
+    pub(super) fn chosen_by_reader(&self) -> Vec<(&Reader, Vec<usize>)> {
+        let mut readers: Vec<(&Reader, Vec<usize>)> = Vec::new();
+        let mut places: HashMap<*const Reader, usize> = HashMap::new();
+        for (number, member) in self.members.iter().enumerate() {
+            for reader in &member.readers {
+                let place = *places.entry(Arc::as_ptr(reader)).or_insert(readers.len());
+                match readers.get_mut(place) {
+                    Some((_, chosen)) => chosen.push(number),
+                    None => readers.push((reader, vec![number])),
+                }
+            }
+        }
+        readers
+    }
 }
 
 pub(super) struct Reader {
@@ -165,7 +183,7 @@ pub(super) struct Writer {
 }
 
 impl Pools {
-    /// Those that the conduits of an instance lead to.
+    /// Those that the conduits of an instance lead to, but for taps, which are [added](Pools::add_tap).
     ///
     /// # Errors
     /// [`Error::Usage`]: attributes or a selector that cannot be read, which a check of the model would have told.
@@ -178,7 +196,8 @@ impl Pools {
         let mut readers: HashMap<usize, Vec<Arc<Reader>>> = HashMap::new();
         let mut schemas: HashMap<&str, Arc<Schema>> = HashMap::new();
         for conduit in &spec.conduits {
-            let Some(pool) = conduit.pool.as_deref() else { continue };
+            let shows = conduit.leads_to_tap() && conduit.sender == spec.name;
+            let (Some(pool), false) = (conduit.pool.as_deref(), shows) else { continue };
             let schema = match schemas.get(&*pool.attributes) {
                 Some(known) => known.clone(),
                 None => {
@@ -244,16 +263,16 @@ impl Pools {
             state.backlogs.add_reader(*number, end);
             return Ok(());
         }
-        let (way, tap) = match pool.has_backlog() {
-            false => (Way::Straight(end), None),
+        let way = match pool.has_backlog() {
+            false => Way::Straight(end),
             true => {
                 let number = state.backlogs.add(conduit.byte_budget, pool);
                 state.backlogs.add_reader(number, end);
-                (Way::Backlog(number), state.backlogs.gate(number))
+                Way::Backlog(number)
             }
         };
         let selector = compiled(conduit, pool, schema)?;
-        readers.push(Arc::new(Reader { way, is_queue: pool.is_queue, name, selector, tap }));
+        readers.push(Arc::new(Reader { way, is_queue: pool.is_queue, name, selector, tap: None }));
         Ok(())
     }
 
@@ -315,12 +334,11 @@ impl Written {
         true
     }
 
-    /// Adds a reader; of those before it, the taps that have left go, unless a group has been begun that knows readers by their places.
+    /// Adds a reader; of those before it, the taps that have left go.
     fn add(&self, reader: Reader) {
-        let group = lock(&self.group);
         let mut audience = self.audience.write().unwrap_or_else(PoisonError::into_inner);
         let mut readers = audience.readers.clone();
-        readers.retain(|reader| group.is_some() || !reader.is_gone());
+        readers.retain(|reader| !reader.is_gone());
         readers.push(Arc::new(reader));
         *audience = Audience::new(readers);
     }

@@ -136,7 +136,7 @@ impl Runtime {
             spin: Spin::new(),
             progress: Progress::default(),
             attention: AtomicU64::new(0),
-            has_new_taps: AtomicBool::new(false),
+            has_new_taps: AtomicBool::new(state.has_new_taps()),
             callers: Callers::default(),
             state: Mutex::new(state),
             interrupt: Mutex::new(None),

@@ -113,6 +113,10 @@ impl State {
             new_taps: Vec::new(),
         };
         for conduit in &spec.conduits {
+            if conduit.leads_to_tap() && conduit.sender == spec.name {
+                state.add_tap(conduit.clone());
+                continue;
+            }
             if conduit.sender == spec.name {
                 let allowed = if methods.is_empty() { &conduit.methods } else { methods };
                 let connections = &mut state.connections;
@@ -130,9 +134,10 @@ impl State {
     }
 
     /// A tap has joined: this conduit leads there from now on.
-    pub fn add_tap(&mut self, conduit: ConduitSpec) {
-        let is_known = self.conduits.sending_end(conduit.id).is_some();
-        let (conduit, false) = (Arc::new(conduit), is_known) else { return };
+    pub fn add_tap(&mut self, conduit: Arc<ConduitSpec>) {
+        if self.conduits.sending_end(conduit.id).is_some() {
+            return;
+        }
         let Some(pool) = conduit.pool.as_deref() else { return };
         let allowed = self.open.allowed_for(&conduit);
         let (class, protection) = (conduit.traffic_class, conduit.protection());
@@ -143,6 +148,11 @@ impl State {
         self.backlogs.add_reader(backlog, end);
         let gate = self.backlogs.gate(backlog).unwrap_or_default();
         self.new_taps.push(NewTap { conduit, backlog, gate });
+    }
+
+    /// Whether a tap has joined of which the program has not heard yet.
+    pub fn has_new_taps(&self) -> bool {
+        !self.new_taps.is_empty()
     }
 
     /// The taps that have joined since the last call.

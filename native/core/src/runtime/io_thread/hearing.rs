@@ -1,6 +1,7 @@
 //! What the coordinator says.
 
 use std::sync::atomic::Ordering;
+use std::sync::Arc;
 use std::time::Instant;
 
 use xmml_wire::connection::Looked;
@@ -167,7 +168,7 @@ impl IoThread {
             }
             ToInstance::NobodyElse => state.open.nobody_else(),
             ToInstance::Tap { conduit } => {
-                state.add_tap(conduit);
+                state.add_tap(Arc::new(conduit));
                 self.runtime.has_new_taps.store(true, Ordering::Relaxed);
             }
             ToInstance::Goodbye => state.standing.farewell = true,
