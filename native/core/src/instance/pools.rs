@@ -403,7 +403,8 @@ impl Read {
     }
 
     /// The next object, with how often it was given before and the place of its writer behind it; `Some(None)`: all have ended; `None`: nothing
-    /// yet. `is_polled`: the program does not wait for objects, so that where it sees the newest only, that should be here when it asks again.
+    /// yet. `is_polled`: the program looks from time to time and does not wait. A reader of the newest object then asks for the next one at
+    /// once, so that it is here at the next look.
     pub(super) fn next(&self, state: &mut State, is_polled: bool) -> Result<Option<Option<Message>>> {
         Ok(match self.look(state)? {
             Looked::Rest => lock(&self.rest).pop_front().map(Some),

@@ -22,7 +22,7 @@ pub struct Suspicion {
 impl Server {
     /// A partner says that a connection with an instance has ended.
     pub(super) fn suspect(&mut self, instance: &str, partner: &str, reason: &str) {
-        // Who leaves waits for a tap no longer than it likes.
+        // A writer that leaves does not wait for a tap until the end: it may have closed that connection in order.
         if self.taps.contains(partner) {
             return;
         }
