@@ -37,9 +37,9 @@ class ConduitFigures:
     protected: bool = False
     refused: Mapping[str, str] = field(default_factory=dict)
     slower: tuple[str, ...] = ()
-    sent: int | None = 0
-    received: int | None = 0
-    bytes: int | None = 0
+    sent: int | None = None
+    received: int | None = None
+    bytes: int | None = None
     messages_per_s: float = 0.0
     bytes_per_s: float = 0.0
     latency_s: float | None = None
@@ -87,10 +87,7 @@ def merged(conduits: Iterable[ConduitSpec], answers: Iterable[Figures]) -> list[
 def from_events(conduits: Sequence[ConduitSpec], events: Iterable[Mapping[str, Any]]) -> list[ConduitFigures]:
     """Return the figures of all conduits as the events of a run tell them: the method when it was chosen, the rest when
     the instances left. An instance that was stopped or failed has not told what it sent and received."""
-    found = {
-        conduit.id: ConduitFigures(conduit.id, conduit.name, sent=None, received=None, bytes=None)
-        for conduit in conduits
-    }
+    found = {conduit.id: ConduitFigures(conduit.id, conduit.name) for conduit in conduits}
     ends = {conduit.id: conduit for conduit in conduits}
     for event in events:
         if event["what"] == "conduits":

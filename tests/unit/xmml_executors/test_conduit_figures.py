@@ -58,7 +58,9 @@ def test_both_ends_count_what_newer_messages_have_replaced() -> None:
 
 def test_a_conduit_of_which_nobody_has_told_is_listed_too() -> None:
     (figures,) = merged(CONDUITS, [])
-    assert (figures.name, figures.method, figures.sent) == ("a.o -> b.i", None, 0)
+    assert (figures.name, figures.method, figures.sent, figures.bytes) == ("a.o -> b.i", None, None, None)
+    (line,) = conduit_lines([figures.as_json()])[1:]
+    assert line.split() == ["a.o", "->", "b.i", "-", "-", "-", "-", "-", "-"]
 
 
 def test_the_events_of_a_run_that_has_ended_tell_the_method_and_the_totals() -> None:

@@ -61,7 +61,7 @@ def conduit(run: Path) -> dict[str, Any]:
 
 
 def has_received(run: Path) -> bool:
-    return (run / "plan.json").exists() and conduit(run)["received"] > 0
+    return (run / "plan.json").exists() and (conduit(run)["received"] or 0) > 0
 
 
 @pytest.fixture
