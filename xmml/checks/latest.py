@@ -24,9 +24,8 @@ def waits_in_circles(index: Index) -> Iterator[Problem]:
             continue
         writer, reader = sender[0].id or "", receiver[0].id or ""
         waits.setdefault(reader, {}).setdefault(writer, coupling)
-        if _has_backlog(
-            coupling
-        ):  # its writer leaves when its objects are dealt with; others wait for room, which grows
+        # The writer leaves when its objects are dealt with; others wait for room, which grows.
+        if _has_backlog(coupling):
             waits.setdefault(writer, {}).setdefault(reader, coupling)
     for coupling, sender, receiver in latest:
         if sender is None or receiver is None:
