@@ -1,4 +1,5 @@
-"""Answering people who ask about a run that goes on: `xmml status`, `xmml methods`, `xmml tap`.
+"""Answering people who ask about a run that goes on, or want something of it: `xmml status`, `xmml methods`,
+`xmml tap`, `xmml record`, `xmml cancel`.
 
 `xmml-run` listens on an abstract Unix socket whose name stands in `.questions` in the run's folder, a file that only
 its owner can read; the kernel says who connects, and other users are turned away. A question is one line of JSON, and
