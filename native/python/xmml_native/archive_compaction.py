@@ -142,7 +142,7 @@ def _compact(folder: str, index: sqlite3.Connection, dropped: Sequence[int]) -> 
             raise not_written(folder, error) from None
         raise
     if dropped:
-        # VACUUM gives back the room of the rows. Where it cannot be, new rows fill the room that the index has too much.
+        # It gives back the room of the rows. Where it cannot be, new rows fill that room.
         with contextlib.suppress(sqlite3.Error):
             index.execute("VACUUM")
     return tidy(folder, index)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import random
+import re
 import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +23,7 @@ import numpy as np
 import pytest
 from xmml_native import archive_segments as module
 from xmml_native.archive import Archive, ArchiveError, ArchiveWriter
+from xmml_native.archive_index import SYSTEM
 
 import xmml
 
@@ -350,14 +356,25 @@ def test_a_group_that_goes_on_in_another_segment_becomes_visible_as_a_whole(
             assert len(reader) == 4
 
 
-def test_the_name_of_a_segment_is_on_the_disk_before_its_objects_become_visible(
+def test_payloads_and_the_name_of_their_segment_are_on_the_disk_before_the_objects_become_visible(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    path = str(tmp_path / "objects.archive")
     synced = []
-    for name in ("fsync", "fdatasync"):
-        monkeypatch.setattr(os, name, lambda file: synced.append(os.readlink(f"/proc/self/fd/{file}")))
-    path = written(tmp_path, [(1, {"step": 1})])
-    assert set(synced) == {path, f"{path}/segment-000001"}
+
+    def sync(file: int) -> None:
+        with Archive(path) as reader:
+            synced.append((os.readlink(f"/proc/self/fd/{file}"), len(reader)))
+
+    with ArchiveWriter(path) as archive:
+        monkeypatch.setattr(os, "fsync", sync)
+        monkeypatch.setattr(os, "fdatasync", sync)
+        archive.append(1, {}, {})
+        assert synced == []
+        archive.commit()
+        with Archive(path) as reader:
+            assert len(reader) == 1
+    assert sorted(synced) == [(path, 0), (f"{path}/segment-000001", 0)]
 
 
 @pytest.mark.parametrize(
@@ -395,3 +412,327 @@ def test_a_damaged_index_is_an_error_of_the_archive(tmp_path: Path) -> None:
     file.write_bytes(content)
     with Archive(path) as archive, pytest.raises(ArchiveError):
         _ = [each.number for each in archive]
+
+
+# --- writers that fail ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("own", "system", "problem"),
+    [
+        ({"stap": 1}, {}, "stap"),
+        ({"step": "one"}, {}, "step"),
+        ({"step": 1.5}, {}, "step"),
+        ({"step": object()}, {}, "step"),
+        ({"step": 1}, {"sys.nothing": 1}, "sys.nothing"),
+        ({"step": 1}, {"sys.seq": -1}, "sys.seq"),
+    ],
+)
+def test_an_attribute_that_an_object_cannot_have_is_refused_when_it_is_appended(
+    tmp_path: Path, own: dict[str, Any], system: dict[str, Any], problem: str
+) -> None:
+    path = str(tmp_path / "objects.archive")
+    with ArchiveWriter(path) as archive:
+        archive.declare("step:int")
+        with pytest.raises(ArchiveError, match=f"{problem}.*declared are step:int"):
+            archive.append(1, own, system)
+        archive.append(2, {"step": 2}, {"sys.seq": 0, "sys.index": None, "sys.redelivered": 1})
+    with Archive(path) as archive:
+        [found] = archive
+        assert (found.data, found.attributes) == (2, {"step": 2, "sys.seq": 0, "sys.redelivered": 1})
+
+
+def test_a_writer_that_failed_takes_nothing_more_and_leaves_no_part_of_a_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, [(1, {"step": 1})])
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    archive = ArchiveWriter(path)
+    archive.append(2, {"step": 2}, {"sys.group": 0, "sys.follow": 1})
+    with monkeypatch.context() as patch:
+        patch.setattr(module.SegmentAppender, "_room", full)
+        with pytest.raises(ArchiveError, match="cannot be written: No space left on device"):
+            archive.append(3, {"step": 3}, {"sys.group": 0, "sys.follow": 0})
+    for use in (archive.commit, lambda: archive.append(4, {"step": 4}, {})):
+        with pytest.raises(ArchiveError, match=r"takes no more objects: .*No space left on device"):
+            use()
+    assert archive.due_in() is None
+    archive.close()
+    with Archive(path) as reader:
+        assert [each.data for each in reader] == [1]
+
+
+def test_payloads_before_one_that_was_interrupted_are_synced_before_their_rows_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "objects.archive")
+    synced = []
+    sync = os.fdatasync
+    monkeypatch.setattr(os, "fdatasync", lambda file: synced.append(os.readlink(f"/proc/self/fd/{file}")) or sync(file))
+
+    class Interrupted:
+        """A file whose user presses Ctrl-C while a part is written."""
+
+        def __init__(self, file: Any) -> None:
+            self._file = file
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._file, name)
+
+        def write(self, data: memoryview) -> int:
+            self._file.write(data[:10])
+            raise KeyboardInterrupt
+
+    with ArchiveWriter(path) as archive:
+        archive.append(1, {}, {})
+        archive._segments._file = Interrupted(archive._segments._file)
+        with pytest.raises(KeyboardInterrupt):
+            archive.append(2, {}, {})
+        assert synced == [f"{path}/segment-000001"]
+        archive.append(3, {}, {})
+    with Archive(path) as reader:
+        assert [each.data for each in reader] == [1, 3]
+        assert list(reader.verify()) == []
+
+
+def test_payloads_that_cannot_be_synced_get_no_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(tmp_path / "objects.archive")
+
+    def broken(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    archive = ArchiveWriter(path)
+    archive.append(1, {}, {})
+    monkeypatch.setattr(os, "fdatasync", broken)
+    archive._segments._leave_segment()
+    with pytest.raises(ArchiveError, match="Input/output error"):
+        archive.commit()
+    archive.close()
+    with Archive(path) as reader:
+        assert len(reader) == 0
+
+
+@contextlib.contextmanager
+def kept_from_committing(path: str) -> Iterator[sqlite3.Connection]:
+    """Hold the lock of a program that reads the index."""
+    with contextlib.closing(sqlite3.connect(os.path.join(path, "index.sqlite"), check_same_thread=False)) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT count(*) FROM objects").fetchone()
+        yield other
+
+
+def test_a_commit_that_is_kept_waiting_warns_and_goes_on(tmp_path: Path) -> None:
+    path = written(tmp_path, [])
+    with ArchiveWriter(path) as archive, kept_from_committing(path) as other:
+        archive._index.execute("PRAGMA busy_timeout = 50")
+        archive.append(1, {"step": 1}, {})
+        timer = threading.Timer(0.2, other.rollback)
+        timer.start()
+        with pytest.warns(UserWarning, match=r"another program that holds a lock of index\.sqlite; the wait goes on"):
+            archive.commit()
+        timer.join()
+    with Archive(path) as reader:
+        assert [each.data for each in reader] == [1]
+
+
+def test_a_commit_that_fails_is_rolled_back_and_keeps_nobody_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, [])
+    monkeypatch.setattr("xmml_native.archive_index._LOCK_WAITS", 1)
+    archive = ArchiveWriter(path)
+    with kept_from_committing(path):
+        archive._index.execute("PRAGMA busy_timeout = 1")
+        archive.append(1, {"step": 1}, {})
+        with pytest.raises(ArchiveError, match="cannot be written: database is locked"):
+            archive.commit()
+    with contextlib.closing(sqlite3.connect(os.path.join(path, "index.sqlite"), timeout=0)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+    archive.close()
+    with Archive(path) as reader:
+        assert len(reader) == 0
+
+
+# --- locks ------------------------------------------------------------------------------------------------------------
+
+
+def test_files_are_locked_for_one_alone_only_where_they_are_open_for_writing_as_nfs_wants_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked = []
+
+    def flock(file: int, operation: int) -> None:
+        may_write = fcntl.fcntl(file, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+        if operation & fcntl.LOCK_EX and not may_write:
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        locked.append(os.path.basename(os.readlink(f"/proc/self/fd/{file}")))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    path = written(tmp_path, [(1, {"step": 1})])
+    Path(path, "left-overs").touch()
+    Path(path, "segment-000009").touch()
+    ArchiveWriter(path).close()
+    assert not os.path.exists(os.path.join(path, "segment-000009"))
+    assert set(locked) == {"lock", "readers"}
+
+
+def test_a_file_system_without_locks_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(*_: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(ArchiveError, match=r"file system has no locks \(No locks available\); write the archive to"):
+        ArchiveWriter(str(tmp_path))
+
+
+def test_what_a_killed_writer_left_keeps_nobody_from_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path, [(1, {"step": 1})])
+    Path(path, "left-overs").touch()
+    Path(path, "segment-000009").touch()
+
+    def refused(_: str) -> None:
+        raise OSError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", refused)
+        with pytest.warns(UserWarning, match="segments in which no object lies stay for now: .*Permission denied"):
+            archive = ArchiveWriter(path)
+    with archive:
+        archive.append(2, {"step": 2}, {})
+    with Archive(path) as reader:
+        assert [each.data for each in reader] == [1, 2]
+    ArchiveWriter(path).close()
+    assert not os.path.exists(os.path.join(path, "segment-000009"))
+
+
+KILLED_WITHIN_A_TRANSACTION = """
+import os, sqlite3, sys
+index = sqlite3.connect(sys.argv[1], isolation_level=None)
+index.execute("PRAGMA cache_size = 1")
+index.execute("BEGIN IMMEDIATE")
+index.execute("UPDATE objects SET step = step + 1000")
+index.execute("CREATE TABLE other AS SELECT * FROM objects a, objects b")
+os._exit(0)
+"""
+
+
+def test_half_a_transaction_in_a_folder_that_may_not_be_written_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path, [(number, {"step": number}) for number in range(300)])
+    index = os.path.join(path, "index.sqlite")
+    subprocess.run([sys.executable, "-c", KILLED_WITHIN_A_TRANSACTION, index], check=True)
+    assert os.path.getsize(f"{index}-journal") > 0
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda *_: False)
+        with pytest.raises(ArchiveError, match="left half a transaction in index"):
+            Archive(path)
+    with Archive(path) as archive:
+        assert [each["step"] for each in archive] == list(range(300))
+
+
+# --- many segments, and what is wrong with them -----------------------------------------------------------------------
+
+
+def test_few_segments_stay_mapped_and_arrays_keep_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SEGMENT_BYTES", 1)
+    monkeypatch.setattr(module, "MOST_MAPPED", 4)
+    path = str(tmp_path / "objects.archive")
+    with ArchiveWriter(path) as archive:
+        for number in range(10):
+            archive.append(np.full(5000, number), {}, {})
+            archive.commit()
+
+    def mapped() -> int:
+        return sum(f"{path}/segment-" in line for line in Path("/proc/self/maps").read_text().splitlines())
+
+    with Archive(path) as archive:
+        for each in archive:
+            assert each.data[0] == each.number - 1
+        assert mapped() == 4
+        kept = [each.data for each in archive]
+        assert mapped() == 10
+        assert [array[-1] for array in kept] == list(range(10))
+
+
+def test_the_check_of_payloads_goes_on_past_what_cannot_be_read(tmp_path: Path) -> None:
+    path = written(tmp_path, [(np.arange(100), {"step": step}) for step in range(5)], "step:int when:time")
+    ArchiveWriter(path).close()
+    with ArchiveWriter(path) as archive:
+        archive.append(1, {"step": 9}, {})
+    Path(path, "segment-000002").unlink()
+    segment = Path(path) / "segment-000001"
+    content = bytearray(segment.read_bytes())
+    content[-1] ^= 1
+    segment.write_bytes(content)
+    with contextlib.closing(sqlite3.connect(os.path.join(path, "index.sqlite"))) as index:
+        index.execute("UPDATE objects SET \"when\" = 'never' WHERE step = 1")
+        index.execute("UPDATE objects SET \"at.first\" = 'x' WHERE step = 2")
+        index.commit()
+    with Archive(path) as archive:
+        found = {problem.number: problem for problem in archive.problems()}
+        assert [*archive.verify()] == [problem.text for problem in found.values()]
+    assert {number: problem.kind for number, problem in found.items()} == {
+        2: "unreadable",
+        3: "unreadable",
+        5: "changed",
+        6: "unreadable",
+    }
+    assert found[2].text.startswith("object 2 cannot be read: its row in index.sqlite: ")
+    assert found[6].text.endswith("segment-000002 cannot be read: No such file or directory")
+
+
+def test_the_check_of_payloads_goes_on_past_a_damaged_page_of_the_index(tmp_path: Path) -> None:
+    path = written(tmp_path, [(number, {"step": number}) for number in range(500)])
+    file = Path(path) / "index.sqlite"
+    content = bytearray(file.read_bytes())
+    middle = len(content) // 2 // 4096 * 4096
+    content[middle : middle + 4096] = b"x" * 4096
+    file.write_bytes(content)
+    with Archive(path) as archive:
+        problems = list(archive.problems())
+    assert 0 < len(problems) < 500
+    assert {problem.kind for problem in problems} == {"unreadable"}
+
+
+def test_a_selector_of_any_number_of_parts_is_asked(tmp_path: Path) -> None:
+    path = written(tmp_path, [(step, {"step": step}) for step in range(10)])
+    many = " and ".join([f"step > {-bound}" for bound in range(3000)] + ["step != 4"])
+    values = ", ".join(map(str, range(3, 9000)))
+    with Archive(path) as archive:
+        assert [each.data for each in archive.select(many)] == [1, 2, 3, 5, 6, 7, 8, 9]
+        assert [each.data for each in archive.select(f"step in ({values})")] == list(range(3, 10))
+
+
+# --- what the native library knows ------------------------------------------------------------------------------------
+
+
+def test_attributes_of_every_object_are_those_of_the_native_library() -> None:
+    source = Path(__file__).parents[3] / "native/pool/src/schema.rs"
+    table = source.read_text().partition("pub const SYSTEM")[2].partition("];")[0]
+    kinds = {"ANY_REAL": "real", "ANY_UINT": "uint", "Type::Text": "str", "Type::Ints(": "int[]"}
+    found = {
+        name: next(ours for theirs, ours in kinds.items() if kind.startswith(theirs))
+        for name, kind in re.findall(r'\("(sys\.\w+)", \w+::\w+, ([\w:]+\(?)', table)
+    }
+    assert found == SYSTEM
+    assert list(found) == list(SYSTEM)
+
+
+def test_an_archive_of_an_earlier_version_without_an_attribute_of_every_object_is_read_and_written(
+    tmp_path: Path,
+) -> None:
+    path = written(tmp_path, [(1, {"step": 1})])
+    with contextlib.closing(sqlite3.connect(os.path.join(path, "index.sqlite"))) as index:
+        index.execute('ALTER TABLE objects DROP COLUMN "sys.redelivered"')
+        index.execute("DROP TABLE highest")
+    with Archive(path) as archive:
+        assert [each.data for each in archive.select("step = 1 and sys.seq = 0")] == [1]
+        assert list(archive.verify()) == []
+    with ArchiveWriter(path) as archive:
+        archive.append(2, {"step": 2}, {"sys.redelivered": 2})
+    with Archive(path) as archive:
+        assert [each.get("sys.redelivered") for each in archive] == [None, 2]
