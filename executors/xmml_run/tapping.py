@@ -74,10 +74,14 @@ def join_as_tap(options: Namespace, command: str) -> None:
     read_own_run(folder)
     answer = ask(folder, AskTap(options.ports, options.select, options.limit))
     if answer is None:
-        raise NotARun(f"{folder.path} does not go on (on this machine): there is nothing to be shown")
+        raise NotARun(
+            f"{folder.path} has ended, or does not go on on this machine; a tap joins a run that goes on, on the "
+            "machine of its xmml-run"
+        )
     if "error" in answer:
         raise NotARun(answer["error"])
     for name in [each for each in os.environ if each.startswith("XMML_")]:
         del os.environ[name]  # of another run
     os.environ.update(answer["environment"])
-    print(shown(f"xmml {command}: {answer['tap']} is shown {', '.join(answer['ports'])}"), file=sys.stderr, flush=True)
+    ports = ", ".join(answer["ports"])
+    print(shown(f"xmml {command}: joins as {answer['tap']} and is shown {ports}"), file=sys.stderr, flush=True)

@@ -110,11 +110,13 @@ def test_a_tap_prints_the_messages_of_a_port_until_the_run_ends(tmp_path: Path) 
     with going(tmp_path) as run, tapping("tap", run, "w.levels", "--json") as tap:
         first, second = (json.loads(line) for line in lines_of(tap, 2))
         (tmp_path / "model" / "enough").touch()
-        output, errors, status = end_of(tap)
+        assert tap.stdout is not None
+        output = tap.stdout.read()  # also what has been read ahead of the lines
+        _, errors, status = end_of(tap)
     numbers = [first["sys.seq"], second["sys.seq"], *(json.loads(line)["sys.seq"] for line in output.splitlines())]
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
     assert (first["sys.instance"], first["sys.port"], status) == ("w", "levels", 0)
-    assert "tap-1 is shown w.levels" in errors
+    assert "joins as tap-1 and is shown w.levels" in errors
 
 
 def test_a_tap_of_a_pool_shows_what_its_selector_chooses_with_the_attributes(tmp_path: Path) -> None:
@@ -152,6 +154,32 @@ def test_a_record_is_an_archive_of_what_passed(tmp_path: Path) -> None:
     assert [row["step"] for row in fields] == list(range(fields[0]["step"], fields[0]["step"] + len(fields)))
     assert {row["sys.port"] for row in rows} == {"fields", "levels"}
     assert do("xmml", "pool", "verify", archive).returncode == 0
+
+
+def test_a_record_that_is_interrupted_keeps_what_has_come(tmp_path: Path) -> None:
+    archive = tmp_path / "seen.archive"
+    with going(tmp_path) as run, tapping("record", run, "w.*", "-o", archive) as record:
+        wait_until(lambda: do("xmml", "pool", "ls", archive, "--json").stdout, "nothing is in the archive")
+        record.send_signal(signal.SIGINT)
+        _, errors, status = end_of(record)
+    assert status == 130, errors
+    assert "interrupted; what has come so far is in" in errors
+    assert do("xmml", "pool", "verify", archive).returncode == 0
+
+
+def test_who_could_keep_nothing_does_not_join(tmp_path: Path) -> None:
+    in_the_way = tmp_path / "seen.archive"
+    in_the_way.write_text("no archive")
+    new = tmp_path / "new.archive"
+    with going(tmp_path) as run:
+        for words in (["w.*", "-o", in_the_way], ["w.level", "-o", new]):
+            refused = do("xmml", "record", run, *words)
+            assert refused.returncode == 2, refused.stderr
+            assert "joins as" not in refused.stderr
+        do("xmml", "tap", run, "w.*", "--", "no-such-program")
+        events = (run / "events.jsonl").read_text()
+    assert "tap-" not in events
+    assert not new.exists()
 
 
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGSTOP, signal.SIGINT])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
 
 from xmml_executors.outcome import ExitStatus
 from xmml_executors.taps import PORT
@@ -11,6 +14,9 @@ from xmml_executors.taps import PORT
 from xmml_run.errors import NotARun
 from xmml_run.tapping import add_tap_options, join_as_tap
 from xmml_run.terminal_text import shown
+
+if TYPE_CHECKING:
+    from xmml_native.archive import ArchiveWriter
 
 DESCRIPTION = (
     "Keep what passes out ports of a run that goes on in an archive, until the run ends or Ctrl-C. The run does not "
@@ -26,21 +32,38 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Keep objects until the run ends."""
-    from xmml_native import Instance
     from xmml_native.archive import ArchiveError, ArchiveWriter
+
+    is_new = not os.path.lexists(options.output)
+    try:
+        # The archive first: a tap that could keep nothing shall not join.
+        with ArchiveWriter(options.output) as archive:
+            join_as_tap(options, "record")
+            return _keep(archive, options.output)
+    except NotARun:
+        if is_new:
+            shutil.rmtree(options.output, ignore_errors=True)
+        raise
+    except ArchiveError as error:
+        raise NotARun(str(error)) from None
+    except OSError as error:
+        raise NotARun(f"{options.output}: {error}") from None
+    except KeyboardInterrupt:
+        return ExitStatus.INTERRUPTED
+
+
+def _keep(archive: ArchiveWriter, output: str) -> int:
+    from xmml_native import Instance
     from xmml_native.errors import RunAborted
     from xmml_native.terminals import keep_all
 
-    join_as_tap(options, "record")
-    try:
-        with ArchiveWriter(options.output) as archive, Instance() as me:
-            try:
-                count = keep_all(me, PORT, archive)
-                print(f"xmml record: {count:,} objects are in {shown(options.output)}", file=sys.stderr)
-            except RunAborted as error:
-                print(f"xmml record: {shown(str(error))}", file=sys.stderr)
-            except KeyboardInterrupt:
-                print(f"xmml record: what has come so far is in {shown(options.output)}", file=sys.stderr)
-    except (ArchiveError, OSError) as error:
-        raise NotARun(f"{options.output}: {error}") from None
+    with Instance() as me:
+        try:
+            count = keep_all(me, PORT, archive)
+            print(f"xmml record: {count:,} objects are in {shown(output)}", file=sys.stderr)
+        except RunAborted as error:
+            print(f"xmml record: {shown(str(error))}", file=sys.stderr)
+        except KeyboardInterrupt:
+            print(f"xmml record: interrupted; what has come so far is in {shown(output)}", file=sys.stderr)
+            return ExitStatus.INTERRUPTED
     return ExitStatus.DONE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from argparse import ArgumentParser, Namespace
 
@@ -38,13 +39,19 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print objects, or become the program that takes them."""
+    if options.program and shutil.which(options.program[0]) is None:
+        # Before anything joins: the run would wait for nobody, but name a tap that never was.
+        raise NotARun(f"{options.program[0]} cannot be started: there is no such program")
     join_as_tap(options, "tap")
     if options.program:
         try:
             os.execvp(options.program[0], options.program)
         except OSError as error:
             raise NotARun(f"{options.program[0]} cannot be started: {error.strerror}") from None
-    return _show(as_json=options.json)
+    try:
+        return _show(as_json=options.json)
+    except KeyboardInterrupt:
+        return ExitStatus.INTERRUPTED
 
 
 def _show(*, as_json: bool) -> int:
@@ -59,7 +66,7 @@ def _show(*, as_json: bool) -> int:
         except RunAborted as error:
             print(f"xmml tap: {shown(str(error))}", file=sys.stderr)
         except KeyboardInterrupt:
-            return ExitStatus.INTERRUPTED
+            return ExitStatus.INTERRUPTED  # after it has left the run in order
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # who reads has seen enough
     return ExitStatus.DONE
