@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable
 from enum import Enum
 from typing import assert_never
 
-from xmml_planner import Plan
+from xmml_planner import ConduitSpec, Plan
 
 from xmml.late_dataclass import dataclass
 from xmml_executors import coordinator_events as events
@@ -458,7 +458,7 @@ class Coordination:
                 why = "as run:loss allows" if may_lose else "the receiver had left"
                 told = f"{each.dropped:,} of its {what} on {conduit.name} were not received: {why}"
                 if self.conduits.leads_to_tap(each.conduit):
-                    told = f"up to {each.dropped:,} objects on {conduit.name} were missed: the tap was slow"
+                    told = _missed(conduit, each.dropped)
                 orders.append(Notice(told, record.name))
         return orders
 
@@ -590,8 +590,8 @@ class Coordination:
         if event.deadly is None or self.phase not in (Phase.RUNNING, Phase.SETTLING):
             return []
         text = (
-            f"object {event.deadly} (sys.seq) of {conduit.sender}.{conduit.sender_port} was given to it as to "
-            f"{DEADLY_AFTER} others, and each of them died"
+            f"object {event.deadly} (sys.seq) of {conduit.sender}.{conduit.sender_port} was given to "
+            f"{DEADLY_AFTER + 1} instances, and each of them died, this one last"
         )
         self._failures.pop(dead.name, None)  # this says more than that it has died as the last one
         orders = self._fail(dead.name, FailureSymptom.DEADLY, text, now)
@@ -836,3 +836,9 @@ class Coordination:
 def own_log(record: InstanceRecord) -> str:
     """Return the folder of the streams that say most about a failed instance: those of its process, if that died."""
     return record.process if record.process and record.died_with else f"instances/{record.rank_of or record.name}"
+
+
+def _missed(conduit: ConduitSpec, count: int) -> str:
+    """Return what is told of objects that a tap was too slow for."""
+    port = f"{conduit.sender}.{conduit.sender_port}"
+    return f"{conduit.receiver} missed up to {count:,} objects of {port}: it was too slow; --limit says how many wait"

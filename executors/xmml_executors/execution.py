@@ -476,7 +476,7 @@ class _Execution:
 
         if self.coordinator is None or self.coordination.phase is not Phase.RUNNING:
             is_early = self.coordinator is None
-            raise TapRefused("the run has not begun: its programs are being made" if is_early else "the run is ending")
+            raise TapRefused("the run has not begun: its programs are being built" if is_early else "the run is ending")
         name = self.coordination.taps.next()
         spec = tap_spec(self.plan, name, query)
         self.coordination.taps.add(name)

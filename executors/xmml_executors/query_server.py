@@ -185,7 +185,7 @@ class QueryServer:
 
     def _begin_change(self, asker: _QueryClient, conduits: Sequence[int], methods: Sequence[str]) -> None:
         if self._coordinator is None:
-            raise RuntimeError("the run has not begun: its programs are being made")
+            raise RuntimeError("the run has not begun: its programs are being built")
         asker.until = time.monotonic() + CHANGE_WITHIN_S
         asker.awaited = {self._coordinator.change(conduit, list(methods)): conduit for conduit in conduits}
 

@@ -73,7 +73,7 @@ def _ports(plan: Plan, coupled: Mapping[Port, Sequence[ConduitSpec]], patterns: 
             names = {f"{instance.partition('[')[0]}.{port}" for instance, port in known}
             raise TapRefused(f'no out port is called "{pattern}"; {did_you_mean(pattern, names, "out ports")}')
         if not shown:
-            raise TapRefused(f"{'.'.join(fitting[0])} is shown to no tap: {known[fitting[0]]}")
+            raise TapRefused(f"{'.'.join(fitting[0])} cannot be tapped: {known[fitting[0]]}")
         found |= dict.fromkeys(shown)
     return list(found)
 
@@ -84,7 +84,7 @@ def _fits(pattern: str, instance: str, port: str) -> bool:
 
 
 def _out_ports(plan: Plan, coupled: Mapping[Port, Sequence[ConduitSpec]]) -> Iterator[tuple[Port, str]]:
-    """Yield the out ports, each with why it is shown to no tap; empty: it is."""
+    """Yield the out ports, each with why it cannot be tapped; empty: it can."""
     for instance in plan.instances:
         for port in instance.ports:
             if port.direction == "out":

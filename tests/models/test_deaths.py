@@ -164,7 +164,9 @@ def test_the_death_of_the_last_worker_ends_the_run_and_is_named(tmp_path: Path) 
 def test_an_object_that_kills_all_who_take_it_ends_the_run_and_is_named(tmp_path: Path) -> None:
     model = farm(tmp_path / "model", 6, work="if job['step'] == 13: die()\n                time.sleep(0.005)")
     run = run_document(model, folder=tmp_path / "run", status=4)
-    assert "object 13 (sys.seq) of w.fields was given to it as to 3 others, and each of them died" in run.stderr
+    assert (
+        "object 13 (sys.seq) of w.fields was given to 4 instances, and each of them died, this one last" in run.stderr
+    )
     assert len(dead(run)) == 3
     assert [row["state"] for row in run.report["instances"].values()].count("failed") == 1
 

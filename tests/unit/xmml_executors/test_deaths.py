@@ -162,7 +162,10 @@ def test_an_object_that_too_many_die_with_ends_the_run_and_is_named(make_plan: M
     assert run.outcome is not None
     assert run.outcome.exit_status is ExitStatus.INSTANCE_FAILED
     assert run.outcome.instance == "c[3]"
-    assert "object 17 (sys.seq) of w.o was given to it as to 3 others, and each of them died" in run.outcome.reason
+    assert (
+        "object 17 (sys.seq) of w.o was given to 4 instances, and each of them died, this one last"
+        in run.outcome.reason
+    )
 
 
 def test_an_object_that_the_last_worker_dies_with_is_named_if_too_many_have(make_plan: MakePlan) -> None:
@@ -172,7 +175,7 @@ def test_an_object_that_the_last_worker_dies_with_is_named_if_too_many_have(make
         run.on_native(given_again(copy, 1, 17 if copy == DEADLY_AFTER else None), copy + 1.02)
     run.on_time(5.0)
     assert run.outcome is not None
-    assert run.outcome.reason.startswith("c[3] failed: object 17 (sys.seq) of w.o was given to it as to 3 others")
+    assert run.outcome.reason.startswith("c[3] failed: object 17 (sys.seq) of w.o was given to 4 instances")
 
 
 def test_a_worker_that_dies_of_a_deadly_object_has_failed_and_is_not_listed_among_the_dead(make_plan: MakePlan) -> None:

@@ -56,9 +56,9 @@ def test_objects_of_pools_keep_their_attributes_and_the_writer_never_waits(plan:
     ("port", "select", "why"),
     [
         ("b.o", "", 'no out port is called "b.o"; did you mean "a.o"'),
-        ("a.u", "", "a[0].u is shown to no tap: it is not coupled"),
-        ("a.d", "", "a[0].d is shown to no tap: it sends parts of arrays (run:decomp)"),
-        ("a.h", "", "a[0].h is shown to no tap: handles say where it leads (run:open)"),
+        ("a.u", "", "a[0].u cannot be tapped: it is not coupled"),
+        ("a.d", "", "a[0].d cannot be tapped: it sends parts of arrays (run:decomp)"),
+        ("a.h", "", "a[0].h cannot be tapped: handles say where it leads (run:open)"),
         ("a.p", "stepp = 3", "the selector cannot be read"),
         ("a.o", "step = 3", "none but those of the system"),
     ],
@@ -142,6 +142,8 @@ def test_what_a_tap_was_shown_is_not_counted_as_sent_and_what_it_missed_is_told(
     run = tapped(plan)
     totals = (ConduitTotals(plan.conduits[0].id, 5, 0, 50, 0), ConduitTotals(FIRST_OPENED, 3, 0, 30, 1234))
     [told] = run.on_native(Left("a[0]", 1, totals, 0.0), 1.0)
-    assert told == Notice("up to 1,234 objects on a[0].o -> tap-1.objects were missed: the tap was slow", "a[0]")
+    assert told == Notice(
+        "tap-1 missed up to 1,234 objects of a[0].o: it was too slow; --limit says how many wait", "a[0]"
+    )
     record = run.records["a[0]"]
     assert (record.messages_sent, record.bytes_sent, record.dropped) == (5, 50, 0)
