@@ -446,6 +446,8 @@ class Selection:
         """
         from xmml_native.archive_arrays import Stack
 
+        if isinstance(dims, str):
+            raise ArchiveError(f'dims is a list of attributes, not a text: dims=["{dims}"]')
         return Stack(list(self), None if dims is None else list(dims), which, fill, self._archive.types)
 
     def to_xarray(
@@ -461,7 +463,8 @@ class Selection:
 
         Attributes that all objects have alike become attributes of the array, others coordinates. Where no object has
         a combination of values the elements are NaN, and whole numbers and truth values become numbers of 64 bits for
-        that; `fill` keeps them as they are. The archive must stay open until the values have been read.
+        that; `fill` keeps them as they are. The archive must stay open until the values have been read, and so the
+        array cannot be pickled (for processes of dask or multiprocessing) before `load()`.
 
         Args:
             dims: attributes that become dimensions, before those of the payloads, each in ascending order. Without
@@ -483,4 +486,6 @@ class Selection:
                 raise
             raise ImportError('the package xarray is not installed: pip install xarray, or "xmml[archives]"') from None
 
+        if isinstance(axes, str):
+            raise ArchiveError(f'axes is a list of names, not a text: axes=["{axes}"]')
         return to_xarray(self.stack(dims, which=which, fill=fill), axes, name)

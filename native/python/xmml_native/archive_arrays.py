@@ -59,9 +59,9 @@ class Stack:
         types: Mapping[str, str],
     ) -> None:
         if which not in get_args(Which):
-            raise ArchiveError(f"of objects that agree the {' or the '.join(get_args(Which))} counts, not the {which}")
+            raise ArchiveError(f'which="{which}" is unknown; use {", ".join(get_args(Which))}')
         if not objects:
-            raise ArchiveError("the selector chooses no object")
+            raise ArchiveError("the selector chooses no object, and an array needs one at least")
         self.coordinates: dict[str, tuple[tuple[str, ...], np.ndarray[Any, Any]]] = {}
         self.attributes: dict[str, Any] = {}
         if dims is None:
@@ -88,7 +88,7 @@ class Stack:
             if dim not in types:
                 raise ArchiveError(f"there is no attribute '{dim}'; there are {', '.join(types)}")
             if types[dim] in ("int[]", "real[]", "bytes"):
-                raise ArchiveError(f"{dim} is {types[dim]}, which no dimension can be")
+                raise ArchiveError(f"{dim} is {types[dim]}, which no dimension can be: it takes a single value")
             lacking = next((each for each in objects if dim not in each), None)
             if lacking is not None:
                 raise ArchiveError(f"object {lacking.number} has no {dim}, which is to be a dimension")
@@ -107,7 +107,7 @@ class Stack:
                 raise ArchiveError(
                     f"objects {other.number} and {each.number} "
                     + (f"both have {agreed}" if dims else "cannot both be an array without more dimensions")
-                    + "; choose fewer, more dimensions, or which of them counts, the first or the last"
+                    + '; choose fewer objects, name more dimensions, or say which of them counts: "first" or "last"'
                 )
             if which == "last":
                 self._objects[place] = each
@@ -132,11 +132,11 @@ class Stack:
             self.fill = np.nan
             if self._has_gaps and self.dtype.kind in "iub":
                 self.dtype = np.dtype("float64")
-        elif self.dtype.kind not in "fc":
-            with np.errstate(invalid="ignore"):
-                fits = np.asarray(fill).astype(self.dtype) == fill
-            if not fits:
-                raise ArchiveError(f"no {self.dtype} is {fill}, which is to stand where there is no object")
+        elif not _fits(fill, self.dtype):
+            raise ArchiveError(
+                f"the elements are {self.dtype}, and fill={fill!r} is none; without fill, NaN stands where no object "
+                "is, and whole numbers and truth values become float64"
+            )
 
     @property
     def _has_gaps(self) -> bool:
@@ -194,6 +194,18 @@ def _of_each_axis(elements: np.ndarray[Any, Any], key: Sequence[Any]) -> np.ndar
     for axis in reversed(range(len(key))):  # from the last on, so that those before stay where they are
         elements = elements[(*[slice(None)] * axis, key[axis])]
     return elements
+
+
+def _fits(fill: Any, kind: np.dtype[Any]) -> bool:
+    """Return whether a value is an element of a type, but for the digits that a real number loses."""
+    try:
+        value = np.asarray(fill)
+        if value.ndim or value.dtype.kind not in "biufc" or (value.dtype.kind == "c" and kind.kind != "c"):
+            return False
+        with np.errstate(invalid="ignore"):
+            return kind.kind in "fc" or bool(value.astype(kind) == fill)
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
 def _payload(each: ArchivedObject) -> tuple[tuple[int, ...], np.dtype[Any]]:

@@ -343,14 +343,20 @@ def tidy(folder: str, index: sqlite3.Connection) -> int:
 
 def stored(kind: str, value: Any) -> Any:
     """Return the value of an attribute of a type for its column."""
-    if isinstance(value, list):
-        return json.dumps(value)
+    value = _of_python(value)
+    if kind in ("int[]", "real[]"):
+        return json.dumps([_of_python(each) for each in value])
     if kind == "time":  # all in one zone: then the order of the texts is that of the times
         time = value if isinstance(value, datetime) else datetime.fromisoformat(value)
         return (time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)).isoformat()
     if isinstance(value, int) and value > _LARGEST:
         return str(value)
     return value
+
+
+def _of_python(value: Any) -> Any:
+    """Return a value of Python for one of NumPy, which neither SQLite nor JSON takes."""
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def loaded(kind: str, value: Any) -> Any:

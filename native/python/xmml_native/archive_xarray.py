@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Never, Self
 
 import xarray
 from xarray.backends import BackendArray
@@ -19,6 +19,16 @@ class _Lazy(BackendArray):
     def __init__(self, stack: Stack) -> None:
         self.shape, self.dtype = stack.shape, stack.dtype
         self._stack = stack
+
+    def __deepcopy__(self, _: dict[int, Any]) -> Self:
+        return self  # nothing of it changes
+
+    def __reduce__(self) -> Never:
+        # Another process would read segments that it does not keep from being removed.
+        raise TypeError(
+            "an array of an archive cannot be pickled before its values are read: call load() first, or open the "
+            "archive in each process"
+        )
 
     def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
         return indexing.explicit_indexing_adapter(
@@ -42,8 +52,13 @@ def to_xarray(stack: Stack, axes: Sequence[str] | None, name: str) -> xarray.Dat
     if len(axes) != count:
         raise ArchiveError(f"the payloads have {count} dimensions, and {len(axes)} are named: {', '.join(axes)}")
     dims = (*stack.dims, *axes)
-    taken = {*stack.coordinates, *stack.attributes}.intersection(axes)
-    if taken or len(set(dims)) < len(dims):
-        raise ArchiveError(f"each dimension has a name of its own, which no attribute has: {', '.join(dims)}")
+    taken = [axis for axis in axes if axis in stack.coordinates or axis in stack.attributes]
+    if taken:
+        raise ArchiveError(
+            f"{taken[0]} is an attribute of the objects, and an axis of the payloads cannot have the same name; "
+            "name the axes otherwise (axes)"
+        )
+    if len(set(dims)) < len(dims):
+        raise ArchiveError(f"each dimension needs a name of its own, and they are called {', '.join(dims)}")
     variable = xarray.Variable(dims, indexing.LazilyIndexedArray(_Lazy(stack)), stack.attributes)
     return xarray.DataArray(variable, stack.coordinates, name=name)

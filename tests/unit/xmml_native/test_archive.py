@@ -64,6 +64,28 @@ def test_attributes_of_every_type_come_back_as_they_were(tmp_path: Path) -> None
         assert archive.attributes == EVERY_TYPE
 
 
+def test_attributes_may_be_values_of_numpy(tmp_path: Path) -> None:
+    own = {
+        "b": np.True_,
+        "i": np.int16(-3),
+        "u": np.uint64(2**64 - 1),
+        "r": np.float32(0.5),
+        "li": np.array([1, 2]),
+        "lr": [np.float32(0.5), 1],
+    }
+    with xmml.open_archive(written(tmp_path, [(None, own)], EVERY_TYPE)) as archive:
+        [found] = archive.select("i = -3 and r = 0.5 and u > 5 and b = true")
+    assert {name: found[name] for name in own} == {
+        "b": True,
+        "i": -3,
+        "u": 2**64 - 1,
+        "r": 0.5,
+        "li": [1, 2],
+        "lr": [0.5, 1.0],
+    }
+    assert [type(found[name]) for name in ("b", "i", "u", "r")] == [bool, int, int, float]
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -10,13 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xarray
 from archives import written
 from xmml_native.archive_segments import MappedSegments
 
 import xmml
 from xmml import ArchiveError, open_archive
-
-xarray = pytest.importorskip("xarray")
 
 ATTRIBUTES = "step:int param:enum(t,u) member:uint date:time share:real wet:bool tags:int[]"
 
@@ -118,7 +118,7 @@ def test_whole_numbers_become_real_ones_where_some_are_missing_unless_something_
 def test_what_no_element_can_be_fills_no_gap(tmp_path: Path) -> None:
     with (
         fields(tmp_path, [(np.ones(2, "uint8"), {"step": 1})]) as archive,
-        pytest.raises(ArchiveError, match="no uint8 is -1"),
+        pytest.raises(ArchiveError, match=r"the elements are uint8, and fill=-1 is none; without fill, NaN stands"),
     ):
         archive.select().to_xarray(["step"], fill=-1)
 
@@ -185,11 +185,11 @@ def test_an_object_without_one_of_the_dimensions_is_an_error_that_names_it(tmp_p
     [
         ({"dims": ["stap"]}, "there is no attribute 'stap'"),
         ({"dims": ["tags"]}, r"tags is int\[\], which no dimension can be"),
-        ({"dims": ["step"], "which": "latest"}, "the only or the first or the last counts, not the latest"),
+        ({"dims": ["step"], "which": "latest"}, 'which="latest" is unknown; use only, first, last'),
         ({"dims": ["step", "step"]}, "an attribute is a dimension once: step, step"),
         ({"dims": ["step"], "axes": ["x"]}, "the payloads have 2 dimensions, and 1 are named: x"),
-        ({"dims": ["step"], "axes": ["step", "x"]}, "a name of its own"),
-        ({"dims": ["step"], "axes": ["member", "x"]}, "a name of its own"),
+        ({"dims": ["step"], "axes": ["step", "x"]}, "step is an attribute of the objects"),
+        ({"dims": ["step"], "axes": ["member", "x"]}, "member is an attribute of the objects"),
         ({"dims": ["step"], "axes": ["x", "x"]}, "a name of its own"),
     ],
 )
@@ -249,3 +249,39 @@ def test_without_xarray_the_error_names_the_package(tmp_path: Path, monkeypatch:
     monkeypatch.delitem(sys.modules, "xmml_native.archive_xarray", raising=False)
     with fields(tmp_path, [field(0, 1)]) as archive, pytest.raises(ImportError, match="pip install xarray"):
         archive.select().to_xarray()
+
+
+@pytest.mark.parametrize(
+    ("kind", "fill"),
+    [("int16", "x"), ("float32", "x"), ("float32", 1j), ("int16", 0.5), ("int16", [1]), ("uint8", 2**70), ("f4", {})],
+)
+def test_a_fill_that_no_element_is_is_told(tmp_path: Path, kind: str, fill: Any) -> None:
+    with (
+        fields(tmp_path, [(np.ones(2, kind), {"step": 1})]) as archive,
+        pytest.raises(ArchiveError, match=r"and fill=.* is none"),
+    ):
+        archive.select().to_xarray(["step"], fill=fill)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"dims": "step"}, r'dims is a list of attributes, not a text: dims=\["step"\]'),
+        ({"axes": "yx"}, r'axes is a list of names, not a text: axes=\["yx"\]'),
+        ({"which": "newest"}, 'which="newest" is unknown; use only, first, last'),
+        ({"axes": ["x", "member"]}, "member is an attribute of the objects, .*; name the axes otherwise"),
+    ],
+)
+def test_an_argument_of_another_kind_is_told(tmp_path: Path, arguments: dict[str, Any], problem: str) -> None:
+    with fields(tmp_path, [field(0, 1)]) as archive, pytest.raises(ArchiveError, match=problem):
+        archive.select().to_xarray(**arguments)
+
+
+def test_an_array_is_pickled_when_its_values_are_read_and_copied_before(tmp_path: Path) -> None:
+    with fields(tmp_path, [field(0, 1), field(1, 1)]) as archive:
+        array = archive.select().to_xarray(dims=["step"])
+        with pytest.raises(TypeError, match=r"cannot be pickled before its values are read: call load\(\) first"):
+            pickle.dumps(array)
+        assert array.copy(deep=True).values.tolist() == array.values.tolist()
+        again = pickle.loads(pickle.dumps(array.load()))
+    xarray.testing.assert_identical(again, array)

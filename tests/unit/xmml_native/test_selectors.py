@@ -185,7 +185,8 @@ def test_an_object_with_wrong_attributes_is_refused() -> None:
 
 
 def test_values_of_numpy_are_taken_as_those_of_python() -> None:
-    numpy = pytest.importorskip("numpy")
+    import numpy
+
     chosen = Selector("step = 3 and level = 0.5 and final = true", SCHEMA)
     assert chosen.matches(SCHEMA.complete({"step": numpy.int16(3), "level": numpy.float32(0.5), "final": True}))
     lists = AttributeSchema("a:int[] b:real[] c:bytes")
