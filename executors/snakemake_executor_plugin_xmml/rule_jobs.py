@@ -12,11 +12,10 @@ import asyncio
 import contextlib
 import errno
 import glob
-import os
 import shlex
 import shutil
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -36,8 +35,8 @@ from xmml_sites.job import JobQueue
 from xmml_sites.lease import LEASE_S
 from xmml_sites.program import command_at, install_program
 from xmml_sites.ssh import RemoteFileError, Transport, TransportError, open_transport
-from xmml_sites.transfer.messages import Malformed
-from xmml_sites.transfer.site_files import LONGEST_S, SILENT_S, fetched_patiently, site_files
+from xmml_sites.transfer.results import fetch_listed
+from xmml_sites.transfer.site_files import SILENT_S, fetched_patiently
 from xmml_sites.transfer.staging import STORE, FileToStage, file_to_stage, stage
 
 from snakemake_executor_plugin_xmml.placement import Needs
@@ -335,7 +334,8 @@ class _SiteSession:
         those that have these names or lie in folders of these names; return the paths of the latter.
 
         Raises:
-            RuleJobFailed: they do not come, or the site names others.
+            RuleJobFailed: nothing comes.
+            TransportError: the site cannot be reached, or lists or gives something else.
         """
         order = {
             "files": [STDOUT, STDERR],
@@ -344,48 +344,29 @@ class _SiteSession:
             "follow_links": True,
         }
 
+        wanted = [f"{FILES}/{name}" for name in names]
+
         async def fetch_once(on_piece: Callable[[], None]) -> list[str]:
-            async with site_files(
+            job.arriving.mkdir(parents=True, exist_ok=True)
+            listing = await fetch_listed(
                 self.transport,
                 command_at(folder),
-                "results",
                 "fetching outputs",
-                timeout_s=LONGEST_S,
+                order,
+                job.arriving,
+                is_wanted=lambda path: path in (STDOUT, STDERR) or _is_in(path, wanted),
+                make_folder=lambda each: (job.arriving / each).mkdir(parents=True, exist_ok=True),
                 lease_s=LEASE_S,
                 on_piece=on_piece,
-            ) as there:
-                on_piece()
-                paths, size_b = self._listed(await there.order(order), names)
-                for each in {"", *map(os.path.dirname, paths)}:
-                    (job.arriving / each).mkdir(parents=True, exist_ok=True)
-                report = await there.take(job.arriving, paths, size_b)
-            if report.failed:
-                (path, why), *others = report.failed
-                more = f", and {len(others)} more files" if others else ""
-                raise RuleJobFailed(f"fetching {path} from {self.site.name} failed: {why}{more}")
-            return [path.removeprefix(f"{FILES}/") for path in paths if path not in (STDOUT, STDERR)]
+                on_begin=on_piece,
+            )
+            return [path.removeprefix(f"{FILES}/") for path in listing.found if path not in (STDOUT, STDERR)]
 
         try:
             # Until it begins, the files of other jobs may have all channels to the site.
             return await fetched_patiently(fetch_once, begins_within_s=None)
         except TimeoutError:
             raise RuleJobFailed(f"nothing has come from {self.site.name} for {SILENT_S:g} s") from None
-
-    def _listed(self, answer: Mapping[str, Any], names: Sequence[str]) -> tuple[list[str], int]:
-        """Return the paths that a site lists, relative to the folder of the job, and how large the files are together.
-
-        Raises:
-            RuleJobFailed: it lists others than those asked for, which would be written here.
-        """
-        found, size_b = answer.get("found"), answer.get("bytes")
-        if not isinstance(found, list) or not isinstance(size_b, int):
-            raise Malformed("the answer to an order has no list of files")
-        wanted = [f"{FILES}/{name}" for name in names]
-        for each in found:
-            is_plain = isinstance(each, str) and os.path.normpath(each) == each
-            if not (is_plain and (each in (STDOUT, STDERR) or _is_in(each, wanted))):
-                raise RuleJobFailed(f"{self.site.name} names a file that nobody has asked for: {each!r}")
-        return found, size_b
 
     async def _cancel(self, number: str) -> None:
         if number:

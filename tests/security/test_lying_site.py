@@ -158,6 +158,9 @@ NO_RESULTS = (
     "instances/asks/stdout",
     "instances/answers/work/../../../../owned",
     "/tmp/owned",
+    "instances/answers/work/ow\0ned",
+    "instances/answers/work/ow\ud800ned",
+    "instances/answers/work/ow\r\033[2Jned/",
 )
 #: What a result may be in the copy, although the list has named it.
 NO_FILES = (
@@ -188,7 +191,7 @@ def check_refused(site: Sites, tmp_path: Path, lie: dict[str, Any]) -> str:
 @pytest.mark.parametrize("path", NO_RESULTS)
 def test_a_result_that_nobody_has_asked_for_is_refused(site: Sites, tmp_path: Path, path: str) -> None:
     said = check_refused(site, tmp_path, {"listed": path})
-    assert f"site alpha lists a file that was not requested: {path}" in said
+    assert f"site alpha: it lists a file that was not requested: {path!r}" in said
 
 
 @pytest.mark.parametrize("entry", NO_FILES, ids=lambda entry: json.dumps(entry))

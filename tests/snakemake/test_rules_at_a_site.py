@@ -157,7 +157,17 @@ def test_a_program_there_cannot_have_a_file_written_elsewhere_here_by_its_name(t
     assert (workflow.folder / f"tree/leaf\n{elsewhere}/owned").read_text() == "owned\n"
 
 
-@pytest.mark.parametrize("named", ["work/../owned", "work/tree/../../owned", "{elsewhere}/owned", "work/other/owned"])
+@pytest.mark.parametrize(
+    "named",
+    [
+        "work/../owned",
+        "work/tree/../../owned",
+        "{elsewhere}/owned",
+        "work/other/owned",
+        "work/tree/ow\0ned",
+        "work/tree/ow\ud800ned",
+    ],
+)
 def test_a_site_that_names_other_files_than_those_asked_for_is_not_believed(tmp_path: Path, named: str) -> None:
     elsewhere, lie = tmp_path / "elsewhere", tmp_path / "lie.json"
     path = named.format(elsewhere=elsewhere)
@@ -171,7 +181,7 @@ def test_a_site_that_names_other_files_than_those_asked_for_is_not_believed(tmp_
         status, output = workflow.run()
     assert status != 0
     assert lie.with_suffix(".told").exists(), output
-    assert f"alpha names a file that nobody has asked for: '{path}'" in output
+    assert f"site alpha: it lists a file that was not requested: {path!r}" in output
     assert set(tmp_path.rglob("owned")) == before
 
 

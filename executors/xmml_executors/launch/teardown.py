@@ -11,7 +11,8 @@ from xmml_planner import Plan
 from xmml_planner.hosting import members
 from xmml_sites.ssh import ConnectionLost, NoAnswer, SiteUnreachable
 from xmml_sites.transfer.ends import remove_parts
-from xmml_sites.transfer.site_files import LONGEST_S, SILENT_S, fetched_patiently, site_files
+from xmml_sites.transfer.results import fetch_listed, is_in
+from xmml_sites.transfer.site_files import SILENT_S, fetched_patiently
 
 from xmml.late_dataclass import dataclass
 from xmml_executors.executor import LastReport, ResultsLeft, SiteNotice, SiteProgress
@@ -21,7 +22,6 @@ from xmml_executors.launch.site.timeouts import lease_s
 from xmml_executors.open_folder import OpenFolder
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder, relay_log
-from xmml_executors.typed_json import read_object
 
 #: How long a site may take to be cleaned when the run is over and its results are here.
 CLEAN_WITHIN_S = 30.0
@@ -254,24 +254,6 @@ def too_large(folders: Sequence[str]) -> str:
     )
 
 
-@dataclass(frozen=True)
-class _Listed:
-    """The results that lie at a site.
-
-    Attributes:
-        found: the paths of files, relative to the folder of the run.
-        bytes: of all of them together.
-        too_large, not_there, links, first_links: as in `NotFetched`.
-    """
-
-    found: Sequence[str]
-    bytes: int
-    too_large: Sequence[str]
-    not_there: Sequence[Sequence[str]]
-    links: int
-    first_links: Sequence[str]
-
-
 async def _fetch_once(
     site: RunSite,
     wanted: Mapping[str, Sequence[str]],
@@ -280,32 +262,20 @@ async def _fetch_once(
     on_piece: Callable[[], None],
 ) -> NotFetched:
     files = [relay_log(site.name)]
-    order = {"folders": wanted, "files": files, "most_bytes": MOST_BYTES}
-    async with site_files(
+    rest = await fetch_listed(
         site.transport,
         site.site_command,
-        "results",
         "fetching results",
-        timeout_s=LONGEST_S,
+        {"folders": wanted, "files": files, "most_bytes": MOST_BYTES},
+        folder.files.lasting_path,
+        is_wanted=lambda path: path in files or is_in(os.path.dirname(path), wanted),
+        make_folder=lambda each: _make_folder(folder.files, each),
         lease_s=lease_s(),
         on_piece=on_piece,
-    ) as there:
-        source = f"site {site.name}"
-        listed: _Listed = read_object(_Listed, await there.order(order), source, "the list of results")
-        for path in listed.found:
-            is_wanted = path in files or any(path.startswith(f"{each}/") for each in wanted)
-            if not is_wanted or os.path.normpath(path) != path:
-                raise SiteError(f"site {site.name} lists a file that was not requested: {path}")
-        for each in {os.path.dirname(path) for path in listed.found}:
-            _make_folder(folder.files, each)
-        arrived.total(listed.bytes)
-        report = await there.take(folder.files.lasting_path, listed.found, listed.bytes, arrived.advanced)
-    if report.failed:
-        (path, why), *others = report.failed
-        more = f", and {len(others)} more files" if others else ""
-        raise SiteError(f"{path}: {why}{more}")
-    not_there = [(each[0], each[-1]) for each in listed.not_there if each]
-    return NotFetched(listed.too_large, not_there, listed.links, listed.first_links)
+        on_listing=lambda listing: arrived.total(listing.bytes),
+        on_bytes=arrived.advanced,
+    )
+    return NotFetched(rest.too_large, rest.not_there, rest.links, rest.first_links)
 
 
 def _make_folder(base: OpenFolder, path: str) -> None:

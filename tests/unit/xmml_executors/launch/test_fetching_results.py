@@ -21,7 +21,6 @@ from xmml_executors.launch.site.journal import Journal
 from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.launch.teardown import Arrived, NotFetched
 from xmml_executors.open_folder import OpenFolder
-from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
 from xmml_native import mto
 from xmml_planner import Plan
@@ -29,6 +28,7 @@ from xmml_planner.execution_plan import Job
 from xmml_planner.sites import Site
 from xmml_sites.ssh import channel_transport
 from xmml_sites.ssh.conversation import Conversation
+from xmml_sites.transfer.results import ResultsRefused
 from xmml_sites.transfer.site_files import SILENT_S
 
 PIECES = 10
@@ -219,7 +219,7 @@ def test_results_are_not_written_through_a_link_below_the_folder_of_the_run(
     (elsewhere := tmp_path / "elsewhere").mkdir()
     work.symlink_to(elsewhere)
     with pytest.raises(
-        SiteError, match=r"at the target, instances/a/work is a symbolic link.*put a folder in its place"
+        ResultsRefused, match=r"at the target, instances/a/work is a symbolic link.*put a folder in its place"
     ):
         result.fetch()
     assert not list(elsewhere.iterdir())
