@@ -55,7 +55,7 @@ CODES: Mapping[str, str] = {
     "E30": "a file out of the folder of the model and the working folder",
     "E31": "attributes of objects that cannot be read",
     "E32": "a selector that cannot be read, or does not fit the attributes of the objects",
-    "E33": "a pool where none can be, or a setting that fits only pools or only messages",
+    "E33": "a pool or a latest coupling where none can be, or a setting of another kind of coupling",
     "E34": "an instance without which a run is to go on, and on which others depend",
     "W01": "messages of another datatype than the receiver expects",
     "W02": "a coupling that does not fit the time scales of its ends",
@@ -200,7 +200,7 @@ def errors_in(problems: Iterable[Problem]) -> list[Problem]:
 
 
 def did_you_mean(word: str, known: Iterable[str], what: str = "") -> str:
-    """Return a hint that names the closest known words, or all of them if there are few and none is close."""
+    """Return a hint that names the closest known words, or the first ones if none is close."""
     words = sorted(set(known))
     word = word[:80]
     close = difflib.get_close_matches(word, words, n=3, cutoff=0.6)
@@ -211,6 +211,5 @@ def did_you_mean(word: str, known: Iterable[str], what: str = "") -> str:
         return "did you mean " + " or ".join(f'"{match}"' for match in close) + "?"
     if not words:
         return f"there are no {what}" if what else ""
-    if len(words) <= 8:
-        return f"known{' ' + what if what else ''}: " + ", ".join(f'"{candidate}"' for candidate in words)
-    return ""
+    others = f" and {len(words) - 8} others" if len(words) > 8 else ""
+    return f"known{' ' + what if what else ''}: " + ", ".join(f'"{candidate}"' for candidate in words[:8]) + others

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xmml.checks.index import Index, InstanceEntry
+from xmml.checks.pools import is_latest, is_pool
 from xmml.problems import Problem
 from xmml.run_options import settings_of
 from xmml.tree import RUN, Element
@@ -37,12 +38,15 @@ def _refusals(index: Index, entry: InstanceEntry) -> Iterator[tuple[str, str]]:
     gets_objects = False
     for coupling, sender, receiver in index.coupled:
         settings = settings_of(coupling)
-        is_pool, is_queue = settings.get("kind") == "pool", settings.get("share") == "queue"
+        is_queue = settings.get("share") == "queue"
         line = coupling.position.line
         if receiver is not None and receiver[0] is entry:
             gets_objects = True
             name = coupling.get("to")
-            if not is_pool:
+            if is_latest(coupling):
+                help = f'make it a pool that may lose objects in line {line}: run:kind="pool" run:loss="allowed"'
+                yield f"each copy gets the last message at {name}, which is latest (line {line})", help
+            elif not is_pool(coupling):
                 help = "let pools lead to it that are queues or may lose objects, or remove run:on-death"
                 yield f"{name} gets messages (line {line}), which no other copy would get", help
             elif not is_queue and settings.get("loss") != "allowed":
@@ -50,7 +54,10 @@ def _refusals(index: Index, entry: InstanceEntry) -> Iterator[tuple[str, str]]:
                 yield f"each copy gets every object at {name} (line {line})", help
         if sender is not None and sender[0] is entry:
             name, to = coupling.get("from"), coupling.get("to")
-            if not is_pool:
+            if is_latest(coupling):
+                help = f'make a pool of the coupling in line {line}: run:kind="pool"'
+                yield f"the newest message of {name} waits there for {to} (line {line}) and would be lost with it", help
+            elif not is_pool(coupling):
                 help = f'make a pool of the coupling in line {line}: run:kind="pool"'
                 yield f"{to} counts on every message of {name} (line {line})", help
             elif is_queue:

@@ -79,6 +79,8 @@ TOLD: dict[str, list[tuple[int, int, str]]] = {
     "E33/wrong-twice": [(23, 15, 'write one coupling: run:select="(...) or (...)"')],
     "E33/wrong": [(28, 35, 'objects are put and taken by submodels, and by terminals of class="archive"')],
     "E34/wrong-alone": [(27, 66, "remove run:on-death")],
+    "E34/wrong-latest": [(27, 66, 'pool that may lose objects in line 29: run:kind="pool" run:loss="allowed"')],
+    "E34/wrong-latest-out": [(27, 66, "the newest message of products.maps waits there for atlas.maps (line 30)")],
     "E34/wrong-messages": [
         (29, 49, "let pools lead to it that are queues or may lose objects, or remove run:on-death")
     ],
