@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from xmml.builtins import TERMINALS_OF_OBJECTS
 from xmml.graphs.clusters import clustered
 from xmml.graphs.coupling_graph import ends, starts
 from xmml.graphs.dot import Drawing, Edge, Html, Node, escaped, literal
@@ -16,7 +17,7 @@ from xmml.graphs.folding import Box, Line, in_order, rank_distances, topology
 from xmml.graphs.legend import legend
 from xmml.graphs.marks import marks
 from xmml.graphs.palette import FONT, INK, KINDS, POOL, QUIET_INK, TEMPLATES
-from xmml.graphs.quantity_text import number_text, scale_text, shortened
+from xmml.graphs.quantity_text import number_text, scale_text, shortened, wrapped
 from xmml.model import AppliedFilter, Coupling, Instance, Model, PoolCoupling
 
 Direction = Literal["LR", "TB"]
@@ -27,6 +28,9 @@ LINES_WITH_NAMES = 200
 
 #: Longer names lose their middle; all of them are in the tooltips.
 LONGEST_TEXT = 40
+
+#: A selector has so many lines; the rest of a longer one is in the tooltip.
+LINES_OF_SELECTOR = 3
 
 _SHAPES = {"submodel": "box", "mapper": "hexagon", "terminal": "cds"}
 _TAILS = {"Oi": "dot", "Of": "diamond"}
@@ -135,8 +139,17 @@ def _node_label(box: Box) -> Html:
     rows = [f"<B>{_short(instance.id)}</B>{copies}"]
     if instance.definition.id != instance.id:
         rows.append(f'<FONT POINT-SIZE="10.5"><I>{_short(instance.definition.id)}</I></FONT>')
+    rows += [_small(text) for text in _class_rows(instance)]
     rows += [_small(text) for text in _scale_rows(instance)]
     return Html("<BR/>".join(rows))
+
+
+def _class_rows(instance: Instance) -> list[str]:
+    """Return that a terminal keeps objects, unless a name of it says so."""
+    class_ = instance.definition.class_
+    is_shown = instance.kind == "terminal" and class_ in TERMINALS_OF_OBJECTS
+    names = (instance.id.lower(), instance.definition.id.lower())
+    return [class_] if is_shown and class_ is not None and class_ not in names else []
 
 
 def _scale_rows(instance: Instance) -> list[str]:
@@ -220,7 +233,7 @@ def _of_pool(coupling: PoolCoupling) -> Iterator[str]:
     """Yield what is written at the line of a pool: that it is more than a dashed line says, and who gets what."""
     if coupling.is_queue or coupling.may_lose or coupling.is_latest:
         yield coupling.noun
-    yield coupling.select
+    yield from wrapped(coupling.select, LONGEST_TEXT, LINES_OF_SELECTOR)
 
 
 def _said(coupling: Coupling | PoolCoupling) -> str:

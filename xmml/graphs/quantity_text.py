@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from xmml.scales import Range, Scale
 from xmml.units import Dimension, Quantity
 
@@ -62,6 +64,24 @@ def shortened(text: str, most: int = 36) -> str:
     """Return a text with its middle left out if it is longer than `most` characters."""
     half = most // 2
     return text if len(text) <= most else f"{text[: half + 2]}…{text[-half + 4 :]}"
+
+
+def wrapped(text: str, most: int, lines: int) -> list[str]:
+    """Return a text in lines that end between words, before `and` and `or` where such a part fits into a line.
+
+    Args:
+        most: characters of a line. A longer word has its middle left out.
+        lines: the last one ends with `…` if there are more words than these lines hold.
+    """
+    shown: list[str] = []
+    for part in re.split(r"\s+(?=(?:and|or)\b)", text.strip()):
+        pieces = [part] if len(part) <= most else [shortened(word, most) for word in part.split()]
+        for piece in filter(None, pieces):
+            if shown and len(shown[-1]) + 1 + len(piece) <= most:
+                shown[-1] += f" {piece}"
+            else:
+                shown.append(piece)
+    return shown if len(shown) <= lines else [*shown[: lines - 1], f"{shown[lines - 1]} …"]
 
 
 def _unit(factor: float, dimension: Dimension) -> str | None:

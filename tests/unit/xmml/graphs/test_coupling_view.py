@@ -113,6 +113,24 @@ def test_pools_are_dashed_and_latest_couplings_dotted(name: str, style: str, wor
     assert ("<I>latest</I>" in edge) == label
 
 
+def test_an_archive_is_named_as_such() -> None:
+    model = check(DOCUMENTS / "checks" / "E33" / "right-archive.xmml").model_or_raise()
+    node = line_with(dot_text(coupling_view(model)), '"record"[')
+    assert ">archive</FONT>" in node
+
+
+def test_a_long_selector_is_written_in_lines_that_end_between_words() -> None:
+    import dataclasses
+
+    model = check(DOCUMENTS / "checks" / "E33" / "right-capacity.xmml").model_or_raise()
+    select = "levtype = 'sfc' and step % 6 = 0 and param in (130, 131, 132)"
+    pools = tuple(dataclasses.replace(each, select=select) for each in model.pools)
+    text = dot_text(coupling_view(dataclasses.replace(model, pools=pools)))
+    edge = next(line for line in text.splitlines() if "arrowtail" in line)
+    assert "<I>levtype = 'sfc' and step % 6 = 0</I></FONT><BR/>" in edge
+    assert "<I>and param in (130, 131, 132)</I>" in edge
+
+
 def test_the_legend_tells_only_what_occurs() -> None:
     text = text_of("a 2\nb 2\na.Oi -> b.S")
     legend = line_with(text, "graph[")

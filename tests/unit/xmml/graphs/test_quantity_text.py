@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xmml.graphs.quantity_text import quantity_text, range_text, value_text
+from xmml.graphs.quantity_text import quantity_text, range_text, value_text, wrapped
 from xmml.scales import Range
 from xmml.units import Dimension, parse
 
@@ -41,3 +41,18 @@ def test_ranges_are_written_with_both_bounds() -> None:
     assert range_text(Range(parse("1 s"), parse("1 min"))) == "1 s..1 min"
     assert range_text(Range(None, parse("1 min"))) == "1 min"
     assert range_text(None) == "?"
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("", []),
+        ("step > 3", ["step > 3"]),
+        ("name = 't' and step % 6 = 0", ["name = 't'", "and step %", "6 = 0"]),
+        ("name = 't' and step % 6 = 0 and member in (1, 2)", ["name = 't'", "and step %", "6 = 0 and …"]),
+        ("a = 1 or b = 2", ["a = 1", "or b = 2"]),
+        ("temperature_of_air = 1", ["tempera…r", "= 1"]),
+    ],
+)
+def test_a_text_in_lines_is_cut_between_words(text: str, lines: list[str]) -> None:
+    assert wrapped(text, 10, 3) == lines
