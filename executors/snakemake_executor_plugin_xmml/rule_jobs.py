@@ -150,7 +150,7 @@ class RuleJobs:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="rules at sites", daemon=True)
         self._thread.start()
-        self._places: dict[str, _SiteSession] = {}
+        self._places: dict[str, _RuleSite] = {}
 
     def begin(self, site: Site, job: RuleJob, *, resumed: bool = False) -> RuleTask:
         """Carry out a job, or go on with one that was submitted before.
@@ -158,7 +158,7 @@ class RuleJobs:
         Args:
             site: as the job sees it: jobs may ask their queue for different things.
         """
-        place = self._places.setdefault(site.name, _SiteSession(site))
+        place = self._places.setdefault(site.name, _RuleSite(site))
         done: Future[Ended] = Future()
         made: Future[asyncio.Task[None]] = Future()
 
@@ -195,7 +195,7 @@ class RuleJobs:
             self._thread.join(10)
 
 
-class _SiteSession:
+class _RuleSite:
     """One site: its connection, its queue, and who waits for which job."""
 
     def __init__(self, site: Site) -> None:
@@ -287,21 +287,22 @@ class _SiteSession:
         while waiting := [number for number, over in self._over.items() if not over.done()]:
             try:
                 for number, status in (await self.queue.status(waiting)).items():
-                    if number not in self._over:
+                    over = self._over.get(number)
+                    if over is None:
                         continue
                     if status.state.is_over:
-                        self._over[number].set_result(status)
+                        _settle(over, status)
                     elif status.can_never_run:
                         await self.queue.cancel([number])  # it would stay in the queue for ever
                         why = f"job {number} at {self.site.name} will never start: {status.reason}"
-                        self._over[number].set_exception(RuleJobFailed(why))
+                        _settle(over, RuleJobFailed(why))
                 silent = 0
-            except (TransportError, SchedulerUnavailable) as error:
+            except Exception as error:
                 silent += 1
-                if silent == SILENT_ROUNDS:
+                is_silence = isinstance(error, (TransportError, SchedulerUnavailable))
+                if not is_silence or silent == SILENT_ROUNDS:
                     for over in self._over.values():
-                        if not over.done():
-                            over.set_exception(error)
+                        _settle(over, error)  # nobody else would end their waiting
                     return
             await asyncio.sleep(ASK_EVERY_S if self.site.has_queue else ASK_EVERY_S / 10)
 
@@ -395,6 +396,16 @@ async def _in_any_case(step: Coroutine[Any, Any, None] | Awaitable[None]) -> Non
         await asyncio.wait([task])
     except (TransportError, SchedulerUnavailable):
         pass
+
+
+def _settle(over: asyncio.Future[JobStatus], end: JobStatus | Exception) -> None:
+    """Say what has become of a job, unless nobody waits for it any more."""
+    if over.done():
+        return  # also if whoever waited was cancelled while the queue was asked
+    if isinstance(end, Exception):
+        over.set_exception(end)
+    else:
+        over.set_result(end)
 
 
 def _is_in(path: str, names: Iterable[str]) -> bool:
