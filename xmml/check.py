@@ -6,12 +6,12 @@ All problems come in one pass; what a model will do can only be said of one with
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from xmml.checks.index import Index
 from xmml.checks.model import model_problems
 from xmml.checks.programs import program_problems
-from xmml.document import load
+from xmml.document import Document, load
 from xmml.garbage import no_collection
 from xmml.late_dataclass import dataclass
 from xmml.model import Model
@@ -73,8 +73,23 @@ def check(
         document, problems = load(path, allow_outside=allow_outside)
         if document is None:
             return CheckResult(tuple(problems), None)
+        return check_document(document, parameter_files, overrides, problems)
+
+
+def check_document(
+    document: Document,
+    parameter_files: Iterable[str | os.PathLike[str]] = (),
+    overrides: Mapping[str, str] | None = None,
+    already: Sequence[Problem] = (),
+) -> CheckResult:
+    """Check a model document that has been read.
+
+    Parameters:
+        already: problems that reading it has found.
+    """
+    with no_collection():
         model, found = resolve(document, parameter_files, overrides)
-        problems = [*problems, *found, *program_problems(Index(document), model, overrides or {})]
+        problems = [*already, *found, *program_problems(Index(document), model, overrides or {})]
         resolved = None if errors_in(problems) else model
         if resolved is not None:
             problems += model_problems(resolved)

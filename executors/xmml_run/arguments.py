@@ -62,6 +62,14 @@ def address(text: str) -> str:
     return text
 
 
+def ports(text: str) -> list[str]:
+    """Read `INST.PORT,...`."""
+    found = [each.strip() for each in text.split(",") if each.strip()]
+    if not found:
+        raise argparse.ArgumentTypeError('no port is named; write for example "flow.velocity"')
+    return found
+
+
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Add what the commands that read a model have in common."""
     parser.add_argument(
@@ -253,6 +261,15 @@ def run_parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         help="when the run is done, copy this file or folder of an instance's working folder to FILE",
+    )
+    parser.add_argument(
+        "--record",
+        metavar="INST.PORT",
+        type=ports,
+        action="append",
+        default=[],
+        help="keep everything that is sent by an out port, as if the model had an archive there: --record 'flow.*' "
+        "writes instances/record/work/record.archive (docs/taps.md)",
     )
     parser.add_argument(
         "--co-allocation",

@@ -23,6 +23,8 @@ from xmml_run.arguments import UsageError
 if TYPE_CHECKING:
     from xmml_planner.sites.allocation import Allocation
 
+    from xmml.check import CheckResult
+
 
 @dataclass(frozen=True)
 class Planned:
@@ -79,6 +81,7 @@ def read_and_plan(
     allocation: Allocation | None = None,
     *,
     allow_outside: bool = False,
+    record: Sequence[str] = (),
 ) -> Planned:
     """Return the plan of a model document, or the one that a `plan.json` holds.
 
@@ -86,23 +89,28 @@ def read_and_plan(
         hosts: the number of processes that instances share; `None`: as many as cores, or as the `plan.json` says.
         allocation: that of the job in which this process runs, if its nodes are to be used.
         allow_outside: files that the model names may lie anywhere.
+        record: patterns of out ports; an archive keeps what passes there.
 
     Raises:
         ModelError: the model has errors, or something it names cannot be started.
         PlanFormatError: the file is a plan that cannot be read.
         SitesError: the file of sites cannot be used.
         NoPlan: no plan satisfies the sites.
-        UsageError: a wish names something that there is not, a setting of jobs is wrong, the solver that planning over
-            sites needs is not installed, or the plan has its sites already.
+        UsageError: a wish or a port to record names something that there is not, a setting of jobs is wrong, the solver
+            that planning over sites needs is not installed, or the plan has its sites, and what it records, already.
     """
     if path.endswith(".json"):
         if sites is not None:
             raise UsageError(f"{path} is a plan, which says where everything runs: leave out --sites")
+        if record:
+            raise UsageError(f"{path} is a plan, which cannot be changed: give --record with the model")
         made = plan_from_text(_text(path))
         return Planned(made if hosts is None else share_processes(made, hosts), None, ())
     from xmml.check import check
 
     result = check(path, parameter_files, overrides, allow_outside=allow_outside)
+    if record:
+        result = _with_record(result.model_or_raise(), record, parameter_files, overrides)
     model = result.model_or_raise()
     warnings = [problem for problem in result.problems if not problem.is_error]
     try:
@@ -115,6 +123,19 @@ def read_and_plan(
             problem for problem in warnings if problem.code != "W14"
         ]  # what is not there, planning tells as errors
         raise ModelError(in_order([*error.problems, *others])) from None
+
+
+def _with_record(
+    model: Model, record: Sequence[str], parameter_files: Sequence[str], overrides: Mapping[str, str]
+) -> CheckResult:
+    from xmml.check import check_document
+    from xmml.recording import RecordError, with_record
+
+    try:
+        document = with_record(model, record)
+    except RecordError as error:
+        raise UsageError(f"--record: {error}") from None
+    return check_document(document, parameter_files, overrides)
 
 
 def _plan(

@@ -28,6 +28,7 @@ _FIXED_BY_THE_PLAN: Mapping[str, str] = {
     "parameter_files": "--param",
     "allow_outside": "--allow-outside",
     "folder": "-o",
+    "record": "--record",
     "dry_run": "--dry-run",
     "debug": "--debug",
     "hosts": "--hosts",

@@ -110,6 +110,7 @@ def _prepare(options: Namespace, shared: SharedProcess | None) -> _Prepared | in
             sites_of(options),
             _allocation(options, shared),
             allow_outside=options.allow_outside,
+            record=[port for ports in options.record for port in ports],
         )
     except AllocationProblem as error:
         return _end(options, Outcome(error.exit_status, f"xmml-run: {error}" if str(error) else ""))

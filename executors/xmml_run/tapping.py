@@ -11,7 +11,7 @@ from xmml_executors.queries import AskTap
 
 from xmml.model import DEFAULT_LIMIT_BYTES
 from xmml.units import Dimension, UnitError, parse
-from xmml_run.arguments import add_run_argument
+from xmml_run.arguments import add_run_argument, ports
 from xmml_run.errors import NotARun
 from xmml_run.inspection import open_run, read_own_run
 from xmml_run.run_queries import ask
@@ -24,7 +24,7 @@ def add_tap_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "ports",
         metavar="PORTS",
-        type=_ports,
+        type=ports,
         help='out ports, such as "flow.velocity,tissue.*" (* stands for anything; all copies of an instance are meant)',
     )
     parser.add_argument(
@@ -40,13 +40,6 @@ def add_tap_options(parser: ArgumentParser) -> None:
         default=DEFAULT_LIMIT_BYTES,
         help="how much is held at each port while it waits (64 MB); what passes meanwhile is missed",
     )
-
-
-def _ports(text: str) -> list[str]:
-    found = [each.strip() for each in text.split(",") if each.strip()]
-    if not found:
-        raise ArgumentTypeError('no port is named; write for example "flow.velocity"')
-    return found
 
 
 def _size(text: str) -> int:
