@@ -23,6 +23,7 @@ from xmml_executors.conduits import Conduits
 from xmml_executors.deaths import Deaths
 from xmml_executors.detours import Detours
 from xmml_executors.disconnected_instances import DisconnectedInstances
+from xmml_executors.escalation import Escalation
 from xmml_executors.failure import (
     SIMULTANEOUS_S,
     Failure,
@@ -163,10 +164,10 @@ class Coordination:
         self._pending: dict[str, float] = {}
         self._settled_at = 0.0
         self._is_in_doubt = False
-        self._stop_steps: list[tuple[float, int | None]] = []
+        self._stopping: Escalation | None = None
         self._absences = DisconnectedInstances()
         self._deaths = Deaths(plan, self.records)
-        self._waiting: dict[str, deadlock.Waiting] = {}
+        self._waiting: dict[str, deadlock.WaitReport] = {}
         self._is_to_look = False
         self._suspected: tuple[deadlock.WaitEdge, ...] = ()
         self._concerned: frozenset[str] = frozenset()
@@ -268,6 +269,7 @@ class Coordination:
     def _end_badly(self, name: str, now: float) -> list[Order]:
         record = self.records[name]
         self._pending.pop(name, None)
+        self._deaths.end(name)
         if self._goes_on_without(record, FailureSymptom.ENDED):
             return self._bury(record, now)
         stopped = self.phase is Phase.STOPPING and name not in self._failures
@@ -307,8 +309,8 @@ class Coordination:
 
     def on_interrupt(self, now: float) -> list[Order]:
         """The user wants the run to stop; the second time, at once."""
-        if self.phase is Phase.STOPPING:
-            self._stop_steps = [(now + GIVE_UP_AFTER_S, None)]
+        if self._stopping is not None and self.phase is Phase.STOPPING:
+            self._stopping.was_killed(now, GIVE_UP_AFTER_S)
             return self._signals(signal.SIGKILL)
         return self._stop(Outcome(ExitStatus.INTERRUPTED, "the run was interrupted"), now)
 
@@ -640,15 +642,10 @@ class Coordination:
         self.outcome = outcome
         self.phase = Phase.STOPPING
         self._pending.clear()
-        at = now
-        for delay, number in (
-            (TERMINATE_AFTER_S, signal.SIGTERM),
-            (KILL_AFTER_S, signal.SIGKILL),
-            (GIVE_UP_AFTER_S, None),
-        ):
-            at += delay
-            self._stop_steps.append((at, number))
-        self._stop_steps.reverse()
+        kill_s = TERMINATE_AFTER_S + KILL_AFTER_S
+        self._stopping = Escalation(
+            now, terminate_s=TERMINATE_AFTER_S, kill_s=kill_s, give_up_s=kill_s + GIVE_UP_AFTER_S
+        )
         for record in self.records.values():
             if record.state is Lifecycle.PLANNED or (record.is_alive and record.ended_at is not None):
                 record.become(Lifecycle.STOPPED)
@@ -686,8 +683,8 @@ class Coordination:
             times.append(self._absences.deadline)
         if self.phase in (Phase.RUNNING, Phase.SETTLING) and self._deaths.deadline is not None:
             times.append(self._deaths.deadline)
-        if self.phase is Phase.STOPPING and self._stop_steps:
-            times.append(self._stop_steps[-1][0])
+        if self.phase is Phase.STOPPING and self._stopping is not None and self._stopping.deadline is not None:
+            times.append(self._stopping.deadline)
         return min(times, default=None)
 
     def on_time(self, now: float) -> list[Order]:
@@ -703,9 +700,9 @@ class Coordination:
             orders.append(Notice(news))
         if self.phase is Phase.SETTLING and self._settled_at <= now:
             orders += self._settle(now)
-        while self.phase is Phase.STOPPING and self._stop_steps and self._stop_steps[-1][0] <= now:
-            _, number = self._stop_steps.pop()
-            orders += self._stop_harder(number, now)
+        if self.phase is Phase.STOPPING and self._stopping is not None:
+            for number in self._stopping.due(now):
+                orders += self._stop_harder(number, now)
         return orders
 
     def _end_the_dead(self, now: float) -> list[Order]:
@@ -737,7 +734,7 @@ class Coordination:
         if any(kind != "holders" and number not in self.conduits.by_id for number, kind in waits):
             return []  # it waits for a tap that has left, and goes on by itself
         record.waits_for = tuple(self._awaited(record.name, *wait) for wait in waits)
-        self._waiting[record.name] = deadlock.Waiting(
+        self._waiting[record.name] = deadlock.WaitReport(
             record.name, event.epoch, waits, event.sent, event.received, event.is_any, event.is_timed
         )
         self._is_to_look = True

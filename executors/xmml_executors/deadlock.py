@@ -32,7 +32,7 @@ WaitKind = Literal["receive", "send", "settled", "holders"]
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitReport:
     """What a waiting instance reports.
 
     Attributes:
@@ -73,7 +73,7 @@ class Grow:
 
 
 def find_cycle(
-    waiting: Mapping[str, Waiting],
+    waiting: Mapping[str, WaitReport],
     conduits: Mapping[int, ConduitSpec],
     mappers: Collection[str] = (),
     staying: Collection[str] = (),
@@ -97,7 +97,7 @@ def find_cycle(
 
 def concerned(
     cycle: Sequence[WaitEdge],
-    waiting: Mapping[str, Waiting],
+    waiting: Mapping[str, WaitReport],
     conduits: Mapping[int, ConduitSpec],
     mappers: Collection[str] = (),
     staying: Collection[str] = (),
@@ -116,7 +116,7 @@ def concerned(
 
 
 def _stuck_links(
-    waiting: Mapping[str, Waiting],
+    waiting: Mapping[str, WaitReport],
     conduits: Mapping[int, ConduitSpec],
     mappers: Collection[str],
     staying: Collection[str],
@@ -156,20 +156,20 @@ def _stuck_links(
     }
 
 
-def _senders(report: Waiting, conduits: Mapping[int, ConduitSpec]) -> set[str]:
+def _senders(report: WaitReport, conduits: Mapping[int, ConduitSpec]) -> set[str]:
     return {conduits[number].sender for number, kind in report.waits if kind == "receive"}
 
 
-def _goes_on_with_any(report: Waiting) -> bool:
+def _goes_on_with_any(report: WaitReport) -> bool:
     return report.is_any or is_for_holders(report)
 
 
-def is_for_holders(report: Waiting) -> bool:
+def is_for_holders(report: WaitReport) -> bool:
     """Whether it waits at an open port: then everybody who has not left counts."""
     return any(kind == "holders" for _, kind in report.waits)
 
 
-def _awaited(report: Waiting, conduits: Mapping[int, ConduitSpec], staying: Collection[str]) -> set[str]:
+def _awaited(report: WaitReport, conduits: Mapping[int, ConduitSpec], staying: Collection[str]) -> set[str]:
     """Return who can let go on one that goes on with any of what it waits for."""
     holders = _holders(report.instance, conduits, staying) if is_for_holders(report) else set()
     receivers = {conduits[number].receiver for number, kind in report.waits if kind == "send"}
@@ -183,7 +183,7 @@ def _holders(name: str, conduits: Mapping[int, ConduitSpec], staying: Collection
     return others | {conduit.sender for conduit in opened if conduit.id >= FIRST_OPENED}
 
 
-def _is_silent(waiter: Waiting, partner: Waiting, conduits: Mapping[int, ConduitSpec]) -> bool:
+def _is_silent(waiter: WaitReport, partner: WaitReport, conduits: Mapping[int, ConduitSpec]) -> bool:
     """Whether nothing that was sent by handles is on its way from `partner` to `waiter`."""
     return all(
         count == waiter.received.get(number, 0)
@@ -193,7 +193,7 @@ def _is_silent(waiter: Waiting, partner: Waiting, conduits: Mapping[int, Conduit
 
 
 def _links(
-    report: Waiting, waiting: Mapping[str, Waiting], conduits: Mapping[int, ConduitSpec], staying: Collection[str]
+    report: WaitReport, waiting: Mapping[str, WaitReport], conduits: Mapping[int, ConduitSpec], staying: Collection[str]
 ) -> list[WaitEdge]:
     links = []
     if is_for_holders(report):
@@ -211,7 +211,7 @@ def _links(
     return links
 
 
-def _is_stuck(conduit: int, kind: WaitKind, waiter: Waiting, partner: Waiting) -> bool:
+def _is_stuck(conduit: int, kind: WaitKind, waiter: WaitReport, partner: WaitReport) -> bool:
     """Whether the counts of both ends say that no message and no receipt is on its way."""
     if kind == "receive":
         return partner.sent.get(conduit, 0) == waiter.received.get(conduit, 0)
@@ -253,12 +253,12 @@ def judge(cycle: Sequence[WaitEdge], capacities: Mapping[int, int]) -> Grow | No
     return Grow(smallest, min(2 * capacities[smallest], _MOST_MESSAGES))
 
 
-def witness(cycle: Sequence[WaitEdge], waiting: Mapping[str, Waiting], conduits: Mapping[int, ConduitSpec]) -> str:
+def witness(cycle: Sequence[WaitEdge], waiting: Mapping[str, WaitReport], conduits: Mapping[int, ConduitSpec]) -> str:
     """Return the cycle in words: who waits for whom, at which port, after how many messages."""
     return "; ".join(_step(link, waiting, conduits) for link in cycle)
 
 
-def _step(link: WaitEdge, waiting: Mapping[str, Waiting], conduits: Mapping[int, ConduitSpec]) -> str:
+def _step(link: WaitEdge, waiting: Mapping[str, WaitReport], conduits: Mapping[int, ConduitSpec]) -> str:
     if link.kind == "holders":
         return f"{link.waiter} waits at an open port for whoever has a handle of it; {link.partner} sends nothing"
     conduit = conduits[link.conduit]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Mapping
 
 from xmml_planner import Plan
 
+from xmml_executors.escalation import Escalation
 from xmml_executors.instance_record import InstanceRecord, Lifecycle
 
 #: A process that counts as dead, since it has failed or its connection is lost, is told to end after this time, is
@@ -30,7 +30,7 @@ class Deaths:
         for conduit in plan.conduits:
             if conduit.receiver in self._element and conduit.pool is not None and conduit.pool.is_queue:
                 self._writers.setdefault(conduit.receiver, set()).add(conduit.sender)
-        self._lingering: dict[str, list[tuple[float, int | None]]] = {}
+        self._lingering: dict[str, Escalation] = {}
 
     def can_be_spared(self, name: str) -> bool:
         """Whether the run goes on without an instance.
@@ -60,11 +60,9 @@ class Deaths:
     def begin(self, name: str, now: float) -> None:
         """An instance counts as dead from now on; its process has to end."""
         self._records[name].died_at = now
-        self._lingering[name] = [
-            (now + GIVE_UP_AFTER_S, None),
-            (now + KILL_AFTER_S, signal.SIGKILL),
-            (now + TERMINATE_AFTER_S, signal.SIGTERM),
-        ]
+        self._lingering[name] = Escalation(
+            now, terminate_s=TERMINATE_AFTER_S, kill_s=KILL_AFTER_S, give_up_s=GIVE_UP_AFTER_S
+        )
 
     def end(self, name: str) -> None:
         """Its process is gone."""
@@ -73,17 +71,12 @@ class Deaths:
     @property
     def deadline(self) -> float | None:
         """When `due` has something to return."""
-        return min((steps[-1][0] for steps in self._lingering.values()), default=None)
+        times = (escalation.deadline for escalation in self._lingering.values())
+        return min((time for time in times if time is not None), default=None)
 
     def due(self, now: float) -> list[tuple[str, int | None]]:
         """Return which processes have to be told to end, by which signal; `None`: they are given up."""
-        found = []
-        for name in list(self._lingering):
-            while (steps := self._lingering.get(name)) and steps[-1][0] <= now:
-                found.append((name, steps.pop()[1]))
-                if not steps:
-                    del self._lingering[name]
-        return found
+        return [(name, number) for name, each in self._lingering.items() for number in each.due(now)]
 
 
 def deaths_in_words(records: Mapping[str, InstanceRecord], blamed: str | None = None) -> list[str]:

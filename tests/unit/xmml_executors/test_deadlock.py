@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from hypothesis import given
 from hypothesis import strategies as st
-from xmml_executors.deadlock import Grow, WaitEdge, Waiting, WaitKind, concerned, find_cycle, judge, witness
+from xmml_executors.deadlock import Grow, WaitEdge, WaitKind, WaitReport, concerned, find_cycle, judge, witness
 from xmml_planner import FIRST_OPENED, ConduitSpec
 from xmml_planner.execution_plan import PoolSpec
 
@@ -20,12 +20,12 @@ def conduits(*pairs: tuple[str, str]) -> dict[int, ConduitSpec]:
     }
 
 
-def waiting(name: str, conduit: int, kind: WaitKind = "receive", **counts: Mapping[int, int]) -> Waiting:
+def waiting(name: str, conduit: int, kind: WaitKind = "receive", **counts: Mapping[int, int]) -> WaitReport:
     """Return the report of an instance that waits on one conduit."""
-    return Waiting(name, 1, ((conduit, kind),), counts.get("sent", {}), counts.get("received", {}))
+    return WaitReport(name, 1, ((conduit, kind),), counts.get("sent", {}), counts.get("received", {}))
 
 
-def reports(*each: Waiting) -> dict[str, Waiting]:
+def reports(*each: WaitReport) -> dict[str, WaitReport]:
     """Return reports by instance."""
     return {report.instance: report for report in each}
 
@@ -49,7 +49,7 @@ def test_a_chain_into_a_cycle_does_not_hide_it() -> None:
 
 def test_a_mapper_that_one_partner_may_yet_end_is_in_no_cycle() -> None:
     wires = conduits(("a", "m"), ("b", "m"), ("m", "a"), ("c", "b"))
-    a, m = waiting("a", 2), Waiting("m", 1, ((0, "receive"), (1, "receive")))
+    a, m = waiting("a", 2), WaitReport("m", 1, ((0, "receive"), (1, "receive")))
     assert find_cycle(reports(a, m), wires, {"m"}) is None
     assert find_cycle(reports(a, m, waiting("b", 3)), wires, {"m"}) is None
     assert find_cycle(reports(a, m), wires) is not None
@@ -57,7 +57,7 @@ def test_a_mapper_that_one_partner_may_yet_end_is_in_no_cycle() -> None:
 
 def test_a_mapper_whose_partners_all_wait_for_it_is_in_a_cycle() -> None:
     wires = conduits(("a", "m"), ("b", "m"), ("m", "a"), ("m", "b"))
-    mapper = Waiting("m", 1, ((0, "receive"), (1, "receive")))
+    mapper = WaitReport("m", 1, ((0, "receive"), (1, "receive")))
     told = reports(waiting("a", 2), waiting("b", 3), mapper)
     cycle = find_cycle(told, wires, {"m"})
     assert cycle == (WaitEdge("a", "m", 2, "receive"), WaitEdge("m", "a", 0, "receive"))
@@ -83,7 +83,7 @@ def test_a_receipt_on_its_way_is_no_cycle() -> None:
 
 def test_one_that_waits_for_several_is_stuck_with_any_of_them() -> None:
     wires = conduits(("x", "a"), ("b", "a"), ("a", "b"))
-    both = Waiting("a", 1, ((0, "receive"), (1, "receive")))
+    both = WaitReport("a", 1, ((0, "receive"), (1, "receive")))
     cycle = find_cycle(reports(both, waiting("b", 2)), wires)
     assert cycle is not None
     assert {link.waiter for link in cycle} == {"a", "b"}
@@ -124,7 +124,7 @@ def test_a_cycle_is_found_exactly_when_following_the_waits_never_ends(
 ) -> None:
     """Each instance waits for at most one other: then a cycle can also be found by walking."""
     wires = conduits(*((f"n{a}", f"n{b}") for a, b in pairs))
-    told: dict[str, Waiting] = {}
+    told: dict[str, WaitReport] = {}
     for number, wire in wires.items():
         if wire.receiver not in told and data.draw(st.booleans()):
             told[wire.receiver] = waiting(wire.receiver, number)
@@ -148,7 +148,7 @@ def opened(sender: str, receiver: str) -> dict[int, ConduitSpec]:
     return {FIRST_OPENED: dataclasses.replace(conduit, id=FIRST_OPENED)}
 
 
-def at_open_port(name: str, **counts: Mapping[int, int]) -> Waiting:
+def at_open_port(name: str, **counts: Mapping[int, int]) -> WaitReport:
     return waiting(name, 0, "holders", **counts)
 
 

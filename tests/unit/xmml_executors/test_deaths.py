@@ -197,6 +197,7 @@ def test_a_worker_that_still_runs_when_its_object_proves_deadly_fails(make_plan:
     run.on_native(given_again(3, 0, 17), 1.1)
     run.on_ended("c[3]", 0, None, 1.15)
     assert run.records["c[3]"].state is Lifecycle.FAILED
+    assert not [order for order in run.on_time(1.0 + GIVE_UP_AFTER_S) if order == Signal("c[3]", signal.SIGTERM)]
 
 
 def test_what_no_reader_that_died_was_given_counts_for_nothing(make_plan: MakePlan) -> None:
