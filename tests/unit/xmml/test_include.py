@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from xmml.check import check
 from xmml.document import Document, load
 from xmml.problems import Problem
 
@@ -147,3 +148,19 @@ def test_files_cannot_include_files_without_end(tmp_path: Path, load_with: Calla
         (tmp_path / f"l{level}.xml").write_text(f'<x xmlns:xi="http://www.w3.org/2001/XInclude">{inner}</x>')
     _, problems = load_with('<xi:include href="l0.xml"/>')
     assert "deep" in problems[0].message
+
+
+def test_a_mistake_in_attributes_that_models_share_is_told_where_it_stands(
+    tmp_path: Path, load_with: Callable[[str], Loaded]
+) -> None:
+    (tmp_path / "shared.xml").write_text(
+        '<definitions xmlns="http://www.mapper-project.eu/xmml" xmlns:run="urn:xmml:run:1">\n'
+        '  <datatype id="described" run:attributes="step:int"/>\n'
+        '  <datatype id="field" extends="described" run:attributes="level:itn"/>\n'
+        "</definitions>"
+    )
+    loaded = load_with('<xi:include href="shared.xml#xpointer(/*/*)"/>')
+    assert datatypes(loaded) == ["described", "field"]
+    (wrong,) = [problem for problem in check(tmp_path / "model.xml").problems if problem.code == "E31"]
+    assert str(wrong.position).endswith("shared.xml:3:66")
+    assert "there is no type 'itn'; did you mean int?" in wrong.message
