@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
+import shutil
 import signal
 import subprocess
+from collections.abc import Mapping
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import printed
 import pytest
@@ -22,8 +27,9 @@ FOLLOWED = {
     "pool-archive.md": [],
     "pool-late-readers.md": [FIELDS, r"\d+(?= of its objects)", r"(?<=exchanged )\d+ messages \([\d.]+ MB\)"],
     "pool-groups.md": [],
+    "latest.md": [r"(?<=at )[1-9]\d* s: \d+", r"\d+(?= of 200 messages)"],
 }
-IN_TRANSIT = printed.DOCS.parent / "workflows" / "in-transit"
+WORKFLOWS = printed.DOCS.parent / "workflows"
 
 
 def text_of(page: str) -> str:
@@ -53,10 +59,15 @@ def test_pictures_show_the_model_as_the_page_has_it_there(tmp_path: Path, page: 
 def mistaken(folder: Path, page: str, file: str, old: str, new: str) -> Path:
     """Write the files of a page into a folder, one of them with a mistake, and return the path of that one."""
     printed.write(page, folder)
-    text = (folder / file).read_text()
+    return changed(folder / file, old, new)
+
+
+def changed(file: Path, old: str, new: str) -> Path:
+    """Replace a text that stands once in a file; return the file."""
+    text = file.read_text()
     assert text.count(old) == 1
-    (folder / file).write_text(text.replace(old, new))
-    return folder / file
+    file.write_text(text.replace(old, new))
+    return file
 
 
 def without_numbers(text: str) -> str:
@@ -239,10 +250,53 @@ def test_an_archive_whose_source_selects_what_is_not_there_fails_as_the_page_sho
     assert_shown(page, run.stderr, "xmml-run: kept failed", tmp_path)
 
 
-@pytest.mark.parametrize("language", ["xml", "cpp", "python"])
-def test_what_the_page_copies_from_the_workflow_is_there(language: str) -> None:
-    files = "\n".join((IN_TRANSIT / name).read_text() for name in ("model.xmml", "in_transit.cpp", "states.py"))
-    there = {line.strip() for line in files.splitlines()}
-    shown = {line.strip() for block in printed.blocks("pool-in-transit.md", language) for line in block.splitlines()}
-    assert shown
-    assert shown - there - {"..."} == set()
+@pytest.mark.parametrize(
+    ("language", "file"), [("xml", "model.xmml"), ("cpp", "in_transit.cpp"), ("python", "states.py")]
+)
+def test_what_the_page_copies_from_a_file_of_the_workflow_stands_there_in_this_order(language: str, file: str) -> None:
+    there = [line.strip() for line in (WORKFLOWS / "in-transit" / file).read_text().splitlines()]
+    parts = [part for block in printed.blocks("pool-in-transit.md", language) for part in block.split("...\n")]
+    assert parts
+    for part in parts:
+        shown = [line.strip() for line in part.splitlines()]
+        assert shown in [there[first : first + len(shown)] for first in range(len(there))], part
+
+
+def test_the_commands_of_the_page_about_taps_show_and_keep_what_passes_in_the_canal(tmp_path: Path) -> None:
+    page = "taps.md"
+    shutil.copytree(WORKFLOWS / "canal", tmp_path / "canal")
+    model = changed(tmp_path / "canal/model.xmml", 'delta="1 s" total="1 hr"', 'delta="1 s" total="1000 hr"')
+    (watch,) = printed.blocks(page, "python")
+    (tmp_path / "watch.py").write_text(watch)
+    commands = [shlex.split(line, comments=True) for line in printed.blocks(page, "sh")[0].splitlines()]
+    assert [command[1] for command in commands] == ["tap", "tap", "tap", "record"]
+
+    def kept() -> list[str]:
+        return do("xmml", "pool", "ls", "head.archive", "--json", cwd=tmp_path).stdout.splitlines()
+
+    settings = {"cwd": tmp_path, "env": {**environment(), "PYTHONUNBUFFERED": "1"}}
+    with subprocess.Popen([XMML_RUN, str(model), "-o", "run"], **settings) as run:
+        try:
+            wait_until(lambda: " messages sent" in do("xmml", "status", "run", cwd=tmp_path).stdout, "it does not run")
+            first_lines = [first_line_of([*command[:2], "run", *command[3:]], settings) for command in commands[:3]]
+            with subprocess.Popen([*commands[3][:2], "run", *commands[3][3:]], **settings) as record:
+                wait_until(kept, "nothing is kept")
+                record.send_signal(signal.SIGINT)
+        finally:
+            run.send_signal(signal.SIGINT)
+    line, of_json, of_program = first_lines
+    assert "; head.right_out, t = " in line
+    assert {"sys.t", "sys.seq", "sys.instance", "sys.shape"} <= json.loads(of_json).keys()
+    assert re.fullmatch(r"[\d.]+ [-\d.]+", of_program)
+    assert record.returncode == 130
+    assert {each["sys.instance"] for each in map(json.loads, kept())} == {"head"}
+
+
+def first_line_of(words: list[str], settings: Mapping[str, Any]) -> str:
+    """Return the first line that a command prints, and end it."""
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, **settings) as command:
+        try:
+            assert command.stdout is not None
+            return command.stdout.readline().rstrip()
+        finally:
+            command.kill()

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import textwrap
+from itertools import pairwise
 from pathlib import Path
 
 import fortran
@@ -149,9 +150,14 @@ def test_the_page_about_latest_runs_as_printed(run_model: RunModel, tmp_path: Pa
     folder = tmp_path / "printed" / "steered"
     printed.write("latest.md", folder)
     run = run_model(folder)
-    times = [float(re.fullmatch(r"at (\d+) s: [\d.]+", line)[1]) for line in run.lines("view")]  # type: ignore[index]
+    seen = [re.fullmatch(r"at (\d+) s: ([\d.]+)", line).groups() for line in run.lines("view")]  # type: ignore[union-attr]
+    times, levels = ([float(pair[part]) for pair in seen] for part in (0, 1))
     assert times == sorted(set(times))
     assert times[-1] == 199
+    growth = [(high - low) / (till - since) for (since, low), (till, high) in pairwise(zip(times, levels, strict=True))]
+    assert growth == sorted(growth)  # speeds 1, 2 and 5, each from some step on
+    assert (growth[-1], levels[0]) == (5, 1)
+    assert growth[0] < 2
     (told,) = re.findall(r"flow\.field -> view\.field: (\d+) of 200 messages were replaced by newer ones", run.stderr)
     assert int(told) == 200 - len(times) > 100
 
