@@ -92,7 +92,6 @@ def test_a_folder_has_a_file_for_each_object_and_a_table_of_their_attributes(poo
 
 @pytest.mark.parametrize("suffix", [".nc", ".zarr"])
 def test_attributes_become_dimensions_of_netcdf_and_zarr(pool: Command, suffix: str) -> None:
-    pytest.importorskip("h5netcdf" if suffix == ".nc" else "zarr")
     from datetime import UTC, datetime
 
     import xarray
@@ -128,7 +127,8 @@ def test_attributes_become_dimensions_of_netcdf_and_zarr(pool: Command, suffix: 
 
 
 def test_hdf5_has_a_dataset_for_each_object_with_its_attributes(pool: Command) -> None:
-    h5py = pytest.importorskip("h5py")
+    import h5py
+
     more = {"share": 0.5, "wet": True, "tags": [1, 2], "raw": b"\1\0"}
     payloads = [np.ones((2, 3), "complex64"), "text", b"\1\0", {"a": [1, "x"]}, 0.5, b"", True]
     pool.write(*(field(step, "t", data, **more) for step, data in enumerate(payloads)), (None, {"step": 9}))
@@ -182,10 +182,6 @@ def test_npy_is_the_array_alone(pool: Command) -> None:
     ],
 )
 def test_what_cannot_be_written_is_told_and_leaves_nothing(pool: Command, words: list[str], problem: str) -> None:
-    if ".nc" in words[1]:
-        pytest.importorskip("h5netcdf")
-    if ".h5" in words[1]:
-        pytest.importorskip("h5py")
     pool.write(field(0, "t"), field(1, "t", np.ones(3)), field(2, "t", np.ones(2, "complex64")))
     assert problem in pool.told("export", *words, status=2)
     assert [path.name for path in pool.folder.iterdir()] == ["fields.archive"]
@@ -212,6 +208,14 @@ def test_objects_are_dropped(pool: Command) -> None:
     assert "step=1 param=t" in pool.told("ls", "--most", "1")
     assert pool.told("compact", "--select", "step = 0").startswith("1 of 2 objects stay; ")
     assert pool.told("verify") == "1 objects, all as written\n"
+
+
+@pytest.mark.parametrize("option", ["--drop", "--select"])
+@pytest.mark.parametrize("selector", ["", " "])
+def test_an_empty_selector_drops_nothing(pool: Command, option: str, selector: str) -> None:
+    pool.write(field(0, "t"), field(1, "t"))
+    assert "is empty, and would choose every object" in pool.told("compact", option, selector, status=2)
+    assert pool.told("verify") == "2 objects, all as written\n"
 
 
 def test_segments_that_stay_for_readers_are_told(pool: Command) -> None:
