@@ -10,17 +10,17 @@ died. Stopping tells everyone through the coordinator first, then by SIGTERM, th
 from __future__ import annotations
 
 import signal
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from enum import Enum
 from typing import assert_never
 
-from xmml_planner import ConduitSpec, Plan
+from xmml_planner import Plan
 
-from xmml.late_dataclass import dataclass
 from xmml_executors import coordinator_events as events
-from xmml_executors import deadlock
 from xmml_executors.conduits import Conduits
-from xmml_executors.deaths import Deaths
+from xmml_executors.coordination_orders import Abort, Died, GoOnWithout, Notice, Order, Signal
+from xmml_executors.deadlock_watch import Deadlocked, DeadlockWatch
+from xmml_executors.deaths import Deaths, deadly_object_in_words
 from xmml_executors.detours import Detours
 from xmml_executors.disconnected_instances import DisconnectedInstances
 from xmml_executors.escalation import Escalation
@@ -34,7 +34,8 @@ from xmml_executors.failure import (
     manner_of_death,
     one_line,
 )
-from xmml_executors.instance_record import Awaited, InstanceRecord, Lifecycle
+from xmml_executors.final_counts import FinalCounts
+from xmml_executors.instance_record import InstanceRecord, Lifecycle
 from xmml_executors.outcome import ExitStatus, Outcome
 from xmml_executors.ranks import Ranks
 from xmml_executors.tap_names import TapNames
@@ -49,10 +50,6 @@ ASKED_WITHIN_S = 6.0
 TERMINATE_AFTER_S = 0.3
 KILL_AFTER_S = 0.4
 GIVE_UP_AFTER_S = 2.0
-#: How long a conduit that grew may take to let its sender go on, before it grows again.
-GROWN_S = 0.5
-#: A writer gives an object to others so often after a death (`MOST_REDELIVERED` of the native core).
-DEADLY_AFTER = 3
 #: What an instance reports that takes part in the run; of one that counts as dead it means nothing.
 _OF_THE_LIVING = (events.Joined, events.Waiting, events.Left, events.Away, events.Back)
 #: Who the coordinator names where the system, and no stranger, keeps its door shut.
@@ -61,68 +58,6 @@ THE_SYSTEM = "the system"
 #: the end of its connection is read in the end, and decides: so long is waited for it. If not, nothing may ever come.
 LEAVING_NEWS_S = 5.0
 JOINING_NEWS_S = 1.0
-
-
-@dataclass(frozen=True)
-class Abort:
-    """Tell every instance that the run is over, and why."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Signal:
-    """Send a signal to the process group of an instance."""
-
-    instance: str
-    number: int
-
-
-@dataclass(frozen=True)
-class Grow:
-    """Enlarge a conduit."""
-
-    conduit: int
-    capacity: int
-
-
-@dataclass(frozen=True)
-class Confirm:
-    """Ask an instance whether it is still in a wait."""
-
-    instance: str
-    epoch: int
-
-
-@dataclass(frozen=True)
-class Notice:
-    """Tell people something that does not end the run."""
-
-    text: str
-    instance: str | None = None
-
-
-@dataclass(frozen=True)
-class GoOnWithout:
-    """Tell the partners of an instance that it has died, and let it in no more."""
-
-    instance: str
-
-
-@dataclass(frozen=True)
-class Died:
-    """Note that an instance has died, and how.
-
-    Attributes:
-        goes_on: the run goes on without the instance: it is not stopping for another reason.
-    """
-
-    instance: str
-    reason: str
-    goes_on: bool = True
-
-
-Order = Abort | Signal | Grow | Confirm | Notice | GoOnWithout | Died
 
 
 class Phase(Enum):
@@ -167,22 +102,10 @@ class Coordination:
         self._stopping: Escalation | None = None
         self._absences = DisconnectedInstances()
         self._deaths = Deaths(plan, self.records)
-        self._waiting: dict[str, deadlock.WaitReport] = {}
-        self._is_to_look = False
-        self._suspected: tuple[deadlock.WaitEdge, ...] = ()
-        self._concerned: frozenset[str] = frozenset()
-        self._unconfirmed: set[tuple[str, int]] = set()
-        self._grown: tuple[str, float] | None = None
+        self._waits = DeadlockWatch(plan, self.conduits, self.records, self._absences)
         self._unended = list(self.records)
-        self._mappers = frozenset(instance.name for instance in plan.instances if instance.kind == "mapper")
         self._detours = Detours(plan)
-        self._capacities = {conduit.id: conduit.capacity for conduit in plan.conduits}
-        #: How often the limit of a pool was doubled.
-        self._doubled: dict[int, int] = {}
-        #: How many objects were put for the reader of a pool whose writer has left.
-        self._put: dict[int, int] = {}
-        #: Messages replaced, and put, of latest conduits of which one end has left.
-        self._one_end: dict[int, tuple[int, int]] = {}
+        self._counts = FinalCounts(self.conduits, self.records)
         self._ranks = Ranks(plan, self.records)
         self._door_problem = ""
         #: The names of those that are shown what passes, and of which the model knows nothing.
@@ -241,10 +164,10 @@ class Coordination:
         if record.state.is_final:  # its site was given up before
             return []
         record.exit_status, record.signal, record.ended_at = status, signal_number, now
-        self._no_longer_waiting(name)
+        self._waits.end(name)
         self._is_present(record)
         for rank in self._ranks.on_ended(name, self._failures):
-            self._no_longer_waiting(rank.name)
+            self._waits.end(rank.name)
             if not rank.state.is_final:
                 self._await_news(rank, now)
         if record.failure or record.died_at is not None or signal_number is not None or status != 0:
@@ -336,9 +259,11 @@ class Coordination:
             case events.Progress():
                 return self._on_progress(record, event)
             case events.Waiting():
-                return self._on_waiting(record, event)
+                self._waits.begin(record, event)
+                return []
             case events.Resumed():
-                return self._on_resumed(record)
+                self._waits.on_resumed(record.name)
+                return []
             case events.Confirmed():
                 return self._on_confirmed(record, event, now)
             case events.Warned():
@@ -383,11 +308,7 @@ class Coordination:
     def _forget_tap(self, name: str) -> None:
         """Nothing more comes of a tap. Whoever waited for it goes on."""
         self.taps.remove(name)
-        numbers = self.conduits.forget_tap(name)
-        for number in numbers:
-            self._capacities.pop(number, None)
-        for waiter in [each for each, wait in self._waiting.items() if any(on in numbers for on, _ in wait.waits)]:
-            self._no_longer_waiting(waiter)
+        self._waits.forget_conduits(self.conduits.forget_tap(name))
 
     def _on_peer_refused(self, event: events.Refused) -> list[Order]:
         if event.peer != THE_SYSTEM:
@@ -419,26 +340,22 @@ class Coordination:
 
     def _on_opened(self, event: events.Opened) -> list[Order]:
         self.conduits.open(event.conduit)
-        self._capacities[event.conduit.id] = event.conduit.capacity
+        self._waits.on_opened(event.conduit)
         return []
 
     def _on_failed(self, record: InstanceRecord, event: events.Failed, now: float) -> list[Order]:
-        self._no_longer_waiting(record.name)
+        self._waits.end(record.name)
         record.failure = record.failure or event.text or "it says that it failed, but not why"
         if self.phase is Phase.STOPPING:
             return []
         return self._fail(record.name, FailureSymptom.REPORTED, record.failure, now)
 
     def _on_left(self, record: InstanceRecord, event: events.Left, now: float) -> list[Order]:
-        self._no_longer_waiting(record.name)
+        self._waits.end(record.name)
         self._is_present(record)
         record.runs, record.left_at = event.runs, now
-        self._count(record, [each for each in event.conduits if not self.conduits.leads_to_tap(each.conduit)])
-        orders = [
-            *self._tell_dropped(record, event.conduits),
-            *self._tell_untaken(record, event.conduits),
-            *self._tell_replaced(record, event.conduits),
-        ]
+        notices = self._counts.on_left(record, event.conduits)
+        orders: list[Order] = [*notices] if self.phase is Phase.RUNNING else []
         if record.state is not Lifecycle.RUNNING:
             return orders
         record.become(Lifecycle.LEFT)
@@ -446,68 +363,6 @@ class Coordination:
             record.become(Lifecycle.DONE)
             return [*orders, *self._look_whether_all_ended(now)]
         return orders
-
-    def _tell_dropped(self, record: InstanceRecord, conduits: Iterable[events.ConduitTotals]) -> list[Order]:
-        """Say which messages nobody received because their receiver had left; programs rarely mean that."""
-        orders: list[Order] = []
-        for each in conduits:
-            if each.dropped and self.phase is Phase.RUNNING:
-                conduit = self.conduits.by_id.get(each.conduit)
-                if conduit is None:
-                    continue  # of a tap that has left
-                what = "messages" if conduit.pool is None else "objects"
-                may_lose = conduit.pool is not None and conduit.pool.may_lose
-                why = "as run:loss allows" if may_lose else "the receiver had left"
-                told = f"{each.dropped:,} of its {what} on {conduit.name} were not received: {why}"
-                if self.conduits.leads_to_tap(each.conduit):
-                    told = _missed(conduit, each.dropped)
-                orders.append(Notice(told, record.name))
-        return orders
-
-    def _tell_untaken(self, record: InstanceRecord, conduits: Iterable[events.ConduitTotals]) -> list[Order]:
-        """Say which objects a reader left behind of writers that had left before."""
-        orders: list[Order] = []
-        for each in conduits:
-            conduit = self.conduits.by_id.get(each.conduit)
-            if conduit is None or conduit.pool is None or conduit.pool.is_queue:
-                continue  # what a reader of a queue leaves goes to the others
-            if conduit.sender == record.name:
-                self._put[conduit.id] = each.sent - each.dropped
-            untaken = self._put.get(conduit.id, 0) - each.received
-            if conduit.receiver == record.name and untaken > 0 and self.phase is Phase.RUNNING:
-                orders.append(
-                    Notice(f"it left without {untaken:,} objects that were put for it on {conduit.name}", record.name)
-                )
-        return orders
-
-    def _tell_replaced(self, record: InstanceRecord, conduits: Iterable[events.ConduitTotals]) -> list[Order]:
-        """Say how many messages were replaced by newer ones, as soon as both ends of a conduit have said it."""
-        orders: list[Order] = []
-        for each in conduits:
-            conduit = self.conduits.by_id.get(each.conduit)
-            if conduit is None or conduit.pool is None or not conduit.pool.is_latest:
-                continue
-            replaced = each.replaced
-            at_sender = conduit.sender == record.name and not each.received
-            put = each.sent + replaced if at_sender else 0
-            other = self._one_end.pop(conduit.id, None)
-            if other is None:
-                self._one_end[conduit.id] = (replaced, put)
-                continue
-            replaced, put = replaced + other[0], put + other[1]
-            told = f"{replaced:,} of {put:,} messages were replaced by newer ones"
-            self.records[conduit.sender].replaced[conduit.id] = told
-            if replaced and self.phase is Phase.RUNNING:
-                orders.append(Notice(f"{conduit.name}: {told}", record.name))
-        return orders
-
-    def _count(self, record: InstanceRecord, totals: Collection[events.ConduitTotals]) -> None:
-        """Take over the final counts; a conduit from an instance to itself counts at both ends."""
-        record.messages_sent = sum(each.sent for each in totals)
-        record.messages_received = sum(each.received for each in totals)
-        record.bytes_sent = sum(each.bytes for each in totals if each.sent)
-        record.bytes_received = sum(each.bytes for each in totals if each.received)
-        record.dropped = sum(each.dropped for each in totals)
 
     def _on_away(self, record: InstanceRecord, event: events.Away, now: float) -> list[Order]:
         """Its connection is broken: what it reported may not hold any more, and nothing is decided by it."""
@@ -519,13 +374,11 @@ class Coordination:
             return self._on_lost(record, now)
         record.away_since = now
         self._absences.begin(record.name, event.limit_s, now)
-        if record.name in self._concerned:
-            self._suspected = ()
-            self._is_to_look = True
+        self._waits.on_away(record.name)
         return []
 
     def _on_back(self, record: InstanceRecord) -> list[Order]:
-        self._is_to_look = True
+        self._waits.look_again()
         if self._is_present(record) and self.phase is Phase.RUNNING:
             return [Notice("every instance is connected to the coordinator again")]
         return []
@@ -536,7 +389,7 @@ class Coordination:
         return self._absences.end(record.name)
 
     def _on_lost(self, record: InstanceRecord, now: float) -> list[Order]:
-        self._no_longer_waiting(record.name)
+        self._waits.end(record.name)
         self._is_present(record)
         if record.name in self._by_hand and not record.state.is_final:
             return self._lose_by_hand(record, now)
@@ -568,9 +421,9 @@ class Coordination:
         if record.died_at is not None:
             return []
         self._deaths.begin(record.name, now)
-        self._no_longer_waiting(record.name)
+        self._waits.end(record.name)
         self._is_present(record)
-        self._is_to_look = True
+        self._waits.look_again()
         return [GoOnWithout(record.name)]
 
     def _bury(self, record: InstanceRecord, now: float) -> list[Order]:
@@ -591,10 +444,7 @@ class Coordination:
         dead.given_again += event.objects
         if event.deadly is None or self.phase not in (Phase.RUNNING, Phase.SETTLING):
             return []
-        text = (
-            f"object {event.deadly} (sys.seq) of {conduit.sender}.{conduit.sender_port} was given to "
-            f"{DEADLY_AFTER + 1} instances, and each of them died, this one last"
-        )
+        text = deadly_object_in_words(conduit, event.deadly)
         self._failures.pop(dead.name, None)  # this says more than that it has died as the last one
         orders = self._fail(dead.name, FailureSymptom.DEADLY, text, now)
         if dead.state is Lifecycle.DIED:
@@ -669,6 +519,21 @@ class Coordination:
         self.phase = Phase.ENDED
         return []
 
+    # --- deadlock ---------------------------------------------------------------------------------------------------
+
+    def look_for_deadlock(self, now: float) -> list[Order]:
+        """Look whether those who have said that they wait, or no longer, wait for each other. A look goes through all
+        who wait, so one is taken after all events that have come together."""
+        return [*self._waits.look(now)] if self.phase is Phase.RUNNING else []
+
+    def _on_confirmed(self, record: InstanceRecord, event: events.Confirmed, now: float) -> list[Order]:
+        found = self._waits.on_confirmed(record.name, event, now)
+        if not isinstance(found, Deadlocked):
+            return [*found]
+        if not self._limits:
+            return [Notice(f"this would end as a deadlock: {found.words}")]
+        return self._stop(Outcome(ExitStatus.DEADLOCK, f"deadlock: {found.words}", found.waiter), now)
+
     # --- time -------------------------------------------------------------------------------------------------------
 
     @property
@@ -677,8 +542,8 @@ class Coordination:
         times = list(self._pending.values())
         if self.phase is Phase.SETTLING:
             times.append(self._settled_at)
-        if self.phase is Phase.RUNNING and self._grown is not None:
-            times.append(self._grown[1])
+        if self.phase is Phase.RUNNING and self._waits.deadline is not None:
+            times.append(self._waits.deadline)
         if self.phase is Phase.RUNNING and self._absences.deadline is not None:
             times.append(self._absences.deadline)
         if self.phase in (Phase.RUNNING, Phase.SETTLING) and self._deaths.deadline is not None:
@@ -694,8 +559,8 @@ class Coordination:
             orders += self._end_badly(name, now)
         if self.phase in (Phase.RUNNING, Phase.SETTLING):
             orders += self._end_the_dead(now)
-        if self._grown is not None and self._grown[1] <= now:
-            orders += self._suspect(now)
+        if self.phase is Phase.RUNNING:
+            orders += self._waits.on_time(now)
         if self.phase is Phase.RUNNING and (news := self._absences.news(now)) is not None:
             orders.append(Notice(news))
         if self.phase is Phase.SETTLING and self._settled_at <= now:
@@ -727,115 +592,7 @@ class Coordination:
             *self._look_whether_all_ended(now),
         ]
 
-    # --- deadlock ---------------------------------------------------------------------------------------------------
-
-    def _on_waiting(self, record: InstanceRecord, event: events.Waiting) -> list[Order]:
-        waits = tuple((each.conduit, each.kind) for each in event.waits)
-        if any(kind != "holders" and number not in self.conduits.by_id for number, kind in waits):
-            return []  # it waits for a tap that has left, and goes on by itself
-        record.waits_for = tuple(self._awaited(record.name, *wait) for wait in waits)
-        self._waiting[record.name] = deadlock.WaitReport(
-            record.name, event.epoch, waits, event.sent, event.received, event.is_any, event.is_timed
-        )
-        self._is_to_look = True
-        return []
-
-    def _awaited(self, name: str, number: int, kind: str) -> Awaited:
-        if kind == "holders":
-            return Awaited("those who have its handles", f"handles of {name}")
-        conduit = self.conduits.by_id[number]
-        return Awaited(conduit.sender if conduit.receiver == name else conduit.receiver, conduit.name)
-
-    def _on_resumed(self, record: InstanceRecord) -> list[Order]:
-        self._no_longer_waiting(record.name)
-        self._is_to_look = True
-        return []
-
-    def look_for_deadlock(self, now: float) -> list[Order]:
-        """Look whether those who have said that they wait, or no longer, wait for each other. A look goes through all
-        who wait, so one is taken after all events that have come together."""
-        if not self._is_to_look:
-            return []
-        self._is_to_look = False
-        return self._suspect(now)
-
-    def _no_longer_waiting(self, name: str) -> None:
-        self.records[name].waits_for = ()
-        self._waiting.pop(name, None)
-        if name in self._concerned:
-            self._suspected = ()
-        if self._grown is not None and self._grown[0] == name:
-            self._grown = None
-
-    def _suspect(self, now: float) -> list[Order]:
-        """Look for a cycle, unless one is being confirmed or resolved, and ask its members whether they still wait. One
-        that is away may have gone on, and is no member of any."""
-        if self._grown is not None and self._grown[1] <= now:
-            self._grown = None
-        if self._suspected or self._grown or self.phase is not Phase.RUNNING:
-            return []
-        staying: frozenset[str] = frozenset()
-        waiting = self._waiting
-        if self._absences:
-            waiting = {name: report for name, report in waiting.items() if name not in self._absences}
-        if any(deadlock.is_for_holders(report) for report in waiting.values()):
-            staying = frozenset(name for name, record in self.records.items() if record.may_still_act)
-        lasting = {name: report for name, report in waiting.items() if not report.is_timed}
-        cycle = deadlock.find_cycle(lasting, self.conduits.by_id, self._mappers, staying)
-        if cycle is None and len(lasting) < len(waiting):
-            # Who waits for some time only goes on by itself; others need not wait so long if a conduit is too small.
-            cycle = deadlock.find_cycle(waiting, self.conduits.by_id, self._mappers, staying)
-            if cycle is not None and deadlock.judge(cycle, self._capacities) is None:
-                return []
-        else:
-            waiting = lasting
-        if cycle is None:
-            return []
-        self._suspected = cycle
-        self._concerned = deadlock.concerned(cycle, waiting, self.conduits.by_id, self._mappers, staying)
-        self._unconfirmed = {(name, waiting[name].epoch) for name in self._concerned}
-        return [Confirm(name, epoch) for name, epoch in sorted(self._unconfirmed)]
-
-    def _on_confirmed(self, record: InstanceRecord, event: events.Confirmed, now: float) -> list[Order]:
-        asked = (record.name, event.epoch)
-        if not self._suspected or asked not in self._unconfirmed:
-            return []
-        if not event.still:
-            self._no_longer_waiting(record.name)
-            self._is_to_look = True
-            return []
-        self._unconfirmed.discard(asked)
-        return [] if self._unconfirmed else self._judge(now)
-
-    def _judge(self, now: float) -> list[Order]:
-        cycle, self._suspected = self._suspected, ()
-        self._concerned = frozenset()
-        verdict = deadlock.judge(cycle, self._capacities)
-        if verdict is None:
-            words = deadlock.witness(cycle, self._waiting, self.conduits.by_id)
-            if not self._limits:
-                return [Notice(f"this would end as a deadlock: {words}")]
-            return self._stop(Outcome(ExitStatus.DEADLOCK, f"deadlock: {words}", cycle[0].waiter), now)
-        self._capacities[verdict.conduit] = verdict.capacity
-        self._grown = (next(link.waiter for link in cycle if link.conduit == verdict.conduit), now + GROWN_S)
-        conduit = self.conduits.by_id[verdict.conduit]
-        if conduit.pool is None:
-            now_holds = f"{verdict.capacity} messages; run:capacity sets it from the start"
-        else:
-            doubled = self._doubled[verdict.conduit] = self._doubled.get(verdict.conduit, 0) + 1
-            now_holds = f"{conduit.byte_budget << doubled:,} bytes; run:limit sets it from the start"
-        return [
-            Grow(verdict.conduit, verdict.capacity),
-            Notice(f"{conduit.name} was too small for this model and grew to {now_holds}"),
-        ]
-
 
 def own_log(record: InstanceRecord) -> str:
     """Return the folder of the streams that say most about a failed instance: those of its process, if that died."""
     return record.process if record.process and record.died_with else f"instances/{record.rank_of or record.name}"
-
-
-def _missed(conduit: ConduitSpec, count: int) -> str:
-    """Return what is told of objects that a tap was too slow for."""
-    port = f"{conduit.sender}.{conduit.sender_port}"
-    return f"{conduit.receiver} missed up to {count:,} objects of {port}: it was too slow; --limit says how many wait"

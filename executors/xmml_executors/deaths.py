@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xmml_planner import Plan
+from xmml_planner import ConduitSpec, Plan
 
 from xmml_executors.escalation import Escalation
 from xmml_executors.instance_record import InstanceRecord, Lifecycle
@@ -14,6 +14,8 @@ from xmml_executors.instance_record import InstanceRecord, Lifecycle
 TERMINATE_AFTER_S = 2.0
 KILL_AFTER_S = 4.0
 GIVE_UP_AFTER_S = 10.0
+#: A writer gives an object to others so often after a death (`MOST_REDELIVERED` of the native core).
+DEADLY_AFTER = 3
 
 
 class Deaths:
@@ -91,6 +93,18 @@ def deaths_in_words(records: Mapping[str, InstanceRecord], blamed: str | None = 
         for record in records.values()
         if record.state is Lifecycle.DIED and record.name != blamed
     ]
+
+
+def deadly_object_in_words(conduit: ConduitSpec, number: int) -> str:
+    """Return why an instance has failed that is the last of those that died with an object.
+
+    Args:
+        conduit: on which the object came to it.
+        number: of the object (`sys.seq`).
+    """
+    port = f"{conduit.sender}.{conduit.sender_port}"
+    count = DEADLY_AFTER + 1
+    return f"object {number} (sys.seq) of {port} was given to {count} instances, and each of them died, this one last"
 
 
 def _went_on(record: InstanceRecord) -> str:

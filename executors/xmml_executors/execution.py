@@ -24,7 +24,7 @@ from xmml_planner.hosting import members
 from xmml_planner.programs import MPI_LAUNCHER
 
 from xmml.late_dataclass import dataclass
-from xmml_executors import coordination as policy
+from xmml_executors import coordination_orders as policy
 from xmml_executors import coordinator_events as events
 from xmml_executors import protocol
 from xmml_executors.binding.contention import CoreWatch

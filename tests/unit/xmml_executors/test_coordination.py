@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from xmml_executors.coordination import (
-    GROWN_S,
     JOINING_NEWS_S,
     KILL_AFTER_S,
     LEAVING_NEWS_S,
@@ -16,15 +15,10 @@ from xmml_executors.coordination import (
     SETTLE_S,
     TERMINATE_AFTER_S,
     THE_SYSTEM,
-    Abort,
-    Confirm,
     Coordination,
-    Grow,
-    Notice,
-    Order,
     Phase,
-    Signal,
 )
+from xmml_executors.coordination_orders import Abort, Confirm, Grow, Notice, Order, Signal
 from xmml_executors.coordinator_events import (
     Away,
     Back,
@@ -47,6 +41,7 @@ from xmml_executors.coordinator_events import (
     Warned,
 )
 from xmml_executors.deadlock import WaitKind
+from xmml_executors.deadlock_watch import GROWN_S
 from xmml_executors.disconnected_instances import TOLD_AFTER_S
 from xmml_executors.instance_record import Lifecycle
 from xmml_executors.outcome import ExitStatus

@@ -7,16 +7,8 @@ import signal
 from collections.abc import Callable, Sequence
 
 import pytest
-from xmml_executors.coordination import (
-    DEADLY_AFTER,
-    SETTLE_S,
-    Coordination,
-    Died,
-    GoOnWithout,
-    Order,
-    Phase,
-    Signal,
-)
+from xmml_executors.coordination import SETTLE_S, Coordination, Phase
+from xmml_executors.coordination_orders import Died, GoOnWithout, Order, Signal
 from xmml_executors.coordinator_events import (
     Away,
     Back,
@@ -29,7 +21,7 @@ from xmml_executors.coordinator_events import (
     Wait,
     Waiting,
 )
-from xmml_executors.deaths import GIVE_UP_AFTER_S, KILL_AFTER_S, TERMINATE_AFTER_S, deaths_in_words
+from xmml_executors.deaths import DEADLY_AFTER, GIVE_UP_AFTER_S, KILL_AFTER_S, TERMINATE_AFTER_S, deaths_in_words
 from xmml_executors.instance_record import Lifecycle
 from xmml_executors.outcome import ExitStatus
 from xmml_planner import Plan

@@ -7,7 +7,8 @@ import signal
 from collections.abc import Callable
 
 import pytest
-from xmml_executors.coordination import LEAVING_NEWS_S, SETTLE_S, TERMINATE_AFTER_S, Coordination, Phase, Signal
+from xmml_executors.coordination import LEAVING_NEWS_S, SETTLE_S, TERMINATE_AFTER_S, Coordination, Phase
+from xmml_executors.coordination_orders import Signal
 from xmml_executors.coordinator_events import Failed, Joined, Left, Lost
 from xmml_executors.instance_record import Lifecycle
 from xmml_executors.outcome import ExitStatus

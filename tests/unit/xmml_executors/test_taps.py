@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from xmml_executors.coordination import Coordination, Notice, Phase
+from xmml_executors.coordination import Coordination, Phase
+from xmml_executors.coordination_orders import Notice
 from xmml_executors.coordinator_events import ConduitTotals, Joined, Left, Lost, Opened, Wait, Waiting
 from xmml_executors.queries import AskTap
 from xmml_executors.tap_names import TapNames
