@@ -27,8 +27,10 @@ class ConduitFigures:
         messages_per_s, bytes_per_s: at the sender since somebody asked before; 0 the first time.
         latency_s: how long a message took lately from its sending until the sender knew that the receiving program had
             taken it; `None` if that is not known.
-        dropped: messages that nobody received because the receiver had left.
+        dropped: messages that nobody received because the receiver had left, or was too slow and may lose some.
         replaced: messages that nobody received because newer ones came, where the receiver sees the newest only.
+        waiting: objects of a pool that wait at the sender until a reader has room; those of a queue at the conduit of
+            its first reader.
     """
 
     id: int
@@ -45,6 +47,7 @@ class ConduitFigures:
     latency_s: float | None = None
     dropped: int = 0
     replaced: int = 0
+    waiting: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -70,6 +73,8 @@ def merged(conduits: Iterable[ConduitSpec], answers: Iterable[Figures]) -> list[
                     bytes_per_s=report.bytes_per_s,
                     latency_s=report.latency_s,
                     replaced=known.replaced + report.replaced,
+                    dropped=report.dropped,
+                    waiting=report.waiting,
                 )
         for report in answer.receiving:
             known = found.get(report.conduit)

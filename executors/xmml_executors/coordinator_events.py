@@ -219,6 +219,9 @@ class MethodReport:
         messages_per_s, bytes_per_s: since somebody asked before; 0 the first time.
         latency_s: from the sending of a message until the sender knew that it was taken; `None`: not known.
         replaced: messages that newer ones have replaced at this end, where the receiver sees the newest only.
+        dropped: messages dropped at this end because the receiver had left, or was too slow and may lose some.
+        waiting: objects of a pool that wait at this end until a reader has room; those of a queue at the conduit of its
+            first reader.
     """
 
     conduit: int
@@ -233,6 +236,8 @@ class MethodReport:
     bytes_per_s: float
     latency_s: float | None
     replaced: int = 0
+    dropped: int = 0
+    waiting: int = 0
 
 
 @dataclass(frozen=True)

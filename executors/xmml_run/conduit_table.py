@@ -8,10 +8,17 @@ from typing import Any
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _TITLES = ("conduit", "method", "sent", "taken", "bytes", "rate", "latency")
 
+#: What may become of messages that are not taken: figures of conduits, and what to say of them.
+_NOT_TAKEN = (
+    ("replaced", "messages were replaced by newer ones"),
+    ("dropped", "were dropped: the receiver had left, or was too slow and may lose some"),
+    ("waiting", "objects wait until a reader has room"),
+)
+
 
 def conduit_lines(conduits: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return a line of titles and one for each conduit; below it, why methods were refused, a line for each
-    reason, and how many messages were replaced by newer ones."""
+    reason, and what became of messages that were not taken."""
     if not conduits:
         return []
     cells = [_TITLES, *map(_cells, conduits)]
@@ -26,8 +33,7 @@ def conduit_lines(conduits: Sequence[Mapping[str, Any]]) -> list[str]:
             for reason in dict.fromkeys(refused.values()):
                 methods = ", ".join(method for method, why in refused.items() if why == reason)
                 lines.append(f"    {methods} refused: {reason}")
-            if replaced := conduits[place - 1]["replaced"]:
-                lines.append(f"    {replaced:,} messages were replaced by newer ones")
+            lines += [f"    {count:,} {words}" for name, words in _NOT_TAKEN if (count := conduits[place - 1][name])]
     return lines
 
 

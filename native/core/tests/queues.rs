@@ -277,3 +277,19 @@ fn a_fast_reader_that_may_lose_some_and_pauses_is_given_no_more_than_its_limit()
         });
     }
 }
+
+#[test]
+fn a_writer_tells_what_waits_for_readers_of_a_queue_once_and_what_a_slow_reader_has_lost() {
+    let run = Run::of(farm("shm", &["a"], 2));
+    let a = run.join("a");
+    (0..20).for_each(|number| _ = put(&a, number));
+    let waiting: Vec<u64> = a.methods("out").unwrap().iter().map(|report| report.traffic.waiting).collect();
+    assert_eq!(waiting, [20, 0]);
+
+    let lossy = PoolSpec { may_lose: true, ..PoolSpec::default() };
+    let run = Run::of(coupled("shm", &["a"], 1, &lossy, 10_000));
+    let a = run.join("a");
+    (0..2_000).for_each(|number| _ = put(&a, number));
+    let traffic = a.methods("out").unwrap()[0].traffic;
+    assert!(traffic.waiting > 0 && traffic.waiting + traffic.dropped == 2_000, "{traffic:?}");
+}

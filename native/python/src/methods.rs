@@ -19,6 +19,8 @@ pub fn report(py: Python<'_>, report: MethodReport) -> PyResult<Bound<'_, PyDict
     dict.set_item("bytes_per_s", report.traffic.bytes_per_s)?;
     dict.set_item("latency_s", report.traffic.latency_s)?;
     dict.set_item("replaced", report.traffic.replaced)?;
+    dict.set_item("dropped", report.traffic.dropped)?;
+    dict.set_item("waiting", report.traffic.waiting)?;
     Ok(dict)
 }
 

@@ -56,6 +56,12 @@ def test_both_ends_count_what_newer_messages_have_replaced() -> None:
     assert "4 messages were replaced by newer ones" in conduit_lines([figures.as_json()])[2]
 
 
+def test_the_sender_tells_what_waits_with_it_and_what_it_has_dropped() -> None:
+    sent = dataclasses.replace(NOTHING_PASSED, messages=5, dropped=2, waiting=7)
+    (figures,) = merged(CONDUITS, [said(sending=[sent], receiving=[NOTHING_PASSED])])
+    assert (figures.dropped, figures.waiting) == (2, 7)
+
+
 def test_a_conduit_of_which_nobody_has_told_is_listed_too() -> None:
     (figures,) = merged(CONDUITS, [])
     assert (figures.name, figures.method, figures.sent, figures.bytes) == ("a.o -> b.i", None, None, None)

@@ -125,12 +125,19 @@ def test_the_table_says_what_is_known_and_why_others_were_refused() -> None:
         "bytes_per_s": 2048.0,
         "latency_s": 12e-6,
         "replaced": 0,
+        "dropped": 0,
+        "waiting": 0,
     }
     titles, line, why = conduit_lines([row])
     assert titles.split() == ["conduit", "method", "sent", "taken", "bytes", "rate", "latency"]
     assert line.split() == ["a.o", "->", "b.i", "tcp", "1,200", "1,100", "3.0", "MiB", "2.0", "KiB/s", "12.0", "us"]
     assert why.strip() == "shm refused: another host"
     assert "  tcp, protected  " in conduit_lines([{**row, "protected": True}])[1]
+    _, _, _, *became = conduit_lines([{**row, "dropped": 18, "waiting": 1203}])
+    assert [line.strip() for line in became] == [
+        "18 were dropped: the receiver had left, or was too slow and may lose some",
+        "1,203 objects wait until a reader has room",
+    ]
 
 
 def test_amounts_and_times_have_units_that_suit_them() -> None:

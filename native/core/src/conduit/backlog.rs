@@ -185,7 +185,9 @@ impl<T: Clone> Backlog<T> {
             return 0;
         }
         self.held_bytes = 0;
-        std::mem::take(&mut self.waiting).iter().map(|held| held.objects).sum()
+        let lost = self.waiting_objects();
+        self.waiting.clear();
+        lost
     }
 
     /// Takes out the object that waits for the only reader, which gets it without having room, as the last one; `None`: none waits, or the
@@ -206,6 +208,11 @@ impl<T: Clone> Backlog<T> {
         !self.waiting.is_empty()
     }
 
+    /// How many objects wait for a reader that has room.
+    pub fn waiting_objects(&self) -> u64 {
+        self.waiting.iter().map(|held| held.objects).sum()
+    }
+
     /// Whether every object was settled.
     pub fn is_settled(&self) -> bool {
         self.waiting.is_empty() && self.readers.iter().all(|reader| reader.given.is_empty())
@@ -219,7 +226,7 @@ impl<T: Clone> Backlog<T> {
     /// How many objects were not settled.
     pub fn unsettled_objects(&self) -> u64 {
         let given = self.readers.iter().flat_map(|reader| &reader.given);
-        self.waiting.iter().chain(given).map(|held| held.objects).sum()
+        self.waiting_objects() + given.map(|held| held.objects).sum::<u64>()
     }
 
     /// The places of the readers that have objects to settle.

@@ -24,9 +24,7 @@ impl Instance {
         let now = Instant::now();
         Ok(self.with_state(|state| {
             let ends = self.ends_now(port, state);
-            ends.into_iter()
-                .map(|end| method_report(&mut state.conduits, &state.connections.links, port.direction, end, now))
-                .collect()
+            ends.into_iter().map(|end| method_report(state, port.direction, end, now)).collect()
         }))
     }
 

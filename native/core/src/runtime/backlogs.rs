@@ -340,6 +340,18 @@ impl Backlogs {
         served.backlog.unsettled_objects() + served.gate().map_or(0, TapGate::missed)
     }
 
+    /// How many objects wait for the reader at this sending end, or for all those of a queue of which it is the first; and how many a tap there
+    /// has missed.
+    pub fn waiting_and_missed(&self, end: usize) -> (u64, u64) {
+        match self.places.get(&end) {
+            Some((number, 0)) => {
+                let served = &self.list[*number];
+                (served.backlog.waiting_objects(), served.gate().map_or(0, TapGate::missed))
+            }
+            _ => (0, 0),
+        }
+    }
+
     /// Adds what waits for readers that see the newest object only to what was sent by conduit: one that has asked for it gets it, even if
     /// this end has not heard of that.
     pub fn count_newest(&self, conduits: &Conduits, sent: &mut Counts) {

@@ -6,17 +6,12 @@ use xmml_wire::methods::{MethodReport, Traffic};
 
 use crate::spec::Direction;
 
-use super::conduits::Conduits;
-use super::link::{Link, Status};
+use super::link::Status;
+use super::state::State;
 
 /// How a conduit travels, seen from one of its ends.
-pub fn method_report(
-    conduits: &mut Conduits,
-    links: &[Link],
-    direction: Direction,
-    end: usize,
-    now: Instant,
-) -> MethodReport {
+pub fn method_report(state: &mut State, direction: Direction, end: usize, now: Instant) -> MethodReport {
+    let State { conduits, connections, backlogs, .. } = state;
     match direction {
         Direction::In => {
             let end = &mut conduits.receiving[end];
@@ -33,14 +28,15 @@ pub fn method_report(
                     bytes: end.bytes,
                     messages_per_s,
                     bytes_per_s,
-                    latency_s: None,
                     replaced: end.replaced,
+                    ..Traffic::default()
                 },
             }
         }
         Direction::Out => {
+            let (waiting, missed) = backlogs.waiting_and_missed(end);
             let end = &mut conduits.sending[end];
-            let link = &links[end.link];
+            let link = &connections.links[end.link];
             let chosen = link.chosen.filter(|_| matches!(link.status, Status::Up)).map(str::to_owned);
             let (messages_per_s, bytes_per_s) = end.meter.read(end.sent, end.bytes, now);
             MethodReport {
@@ -57,6 +53,8 @@ pub fn method_report(
                     bytes_per_s,
                     latency_s: end.latency().map(|latency| latency.as_secs_f64()),
                     replaced: end.replaced,
+                    dropped: end.dropped + missed,
+                    waiting,
                 },
             }
         }
@@ -64,10 +62,10 @@ pub fn method_report(
 }
 
 /// How every conduit that begins here travels, and every one that ends here.
-pub fn method_reports(conduits: &mut Conduits, links: &[Link], now: Instant) -> (Vec<MethodReport>, Vec<MethodReport>) {
-    let (sending, receiving) = (conduits.sending.len(), conduits.receiving.len());
+pub fn method_reports(state: &mut State, now: Instant) -> (Vec<MethodReport>, Vec<MethodReport>) {
+    let (sending, receiving) = (state.conduits.sending.len(), state.conduits.receiving.len());
     let mut all = |direction, count: usize| -> Vec<MethodReport> {
-        (0..count).map(|end| method_report(conduits, links, direction, end, now)).collect()
+        (0..count).map(|end| method_report(state, direction, end, now)).collect()
     };
     (all(Direction::Out, sending), all(Direction::In, receiving))
 }

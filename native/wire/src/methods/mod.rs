@@ -93,6 +93,13 @@ pub struct Traffic {
     /// Messages replaced at this end by newer ones, of a conduit that shows the newest only.
     #[serde(default)]
     pub replaced: u64,
+    /// Messages dropped at this end because the receiver had left, or was too slow and may lose some.
+    #[serde(default)]
+    pub dropped: u64,
+    /// Objects of a pool that wait at this end until a reader has room. Of those that the readers of a queue share, the first one's conduit
+    /// tells.
+    #[serde(default)]
+    pub waiting: u64,
 }
 
 /// How a conduit travels, or why it does not (yet).
@@ -126,10 +133,16 @@ impl fmt::Display for MethodReport {
             let why = |refusal: &Refusal| format!("{} refused: {}", refusal.method, refusal.reason);
             write!(f, " ({})", self.refused.iter().map(why).collect::<Vec<_>>().join("; "))?;
         }
-        let Traffic { messages, bytes, bytes_per_s, latency_s, replaced, .. } = self.traffic;
+        let Traffic { messages, bytes, bytes_per_s, latency_s, replaced, dropped, waiting, .. } = self.traffic;
         write!(f, "; {messages} messages, {bytes} bytes, {bytes_per_s:.0} bytes/s")?;
         if replaced > 0 {
             write!(f, ", {replaced} replaced by newer ones")?;
+        }
+        if dropped > 0 {
+            write!(f, ", {dropped} dropped")?;
+        }
+        if waiting > 0 {
+            write!(f, ", {waiting} waiting")?;
         }
         latency_s.map_or(Ok(()), |latency| write!(f, ", {:.1} us to be taken", latency * 1e6))
     }

@@ -195,8 +195,9 @@ fn check_counts(counts: &[u64]) -> Result<(), String> {
 }
 
 fn check_traffic(report: &MethodReport) -> Result<(), String> {
-    let Traffic { messages, bytes, replaced, messages_per_s, bytes_per_s, latency_s } = report.traffic;
-    check_counts(&[messages, bytes, replaced])?;
+    let Traffic { messages, bytes, replaced, dropped, waiting, messages_per_s, bytes_per_s, latency_s } =
+        report.traffic;
+    check_counts(&[messages, bytes, replaced, dropped, waiting])?;
     let is_rate = |figure: &f64| figure.is_finite() && *figure >= 0.0;
     match [messages_per_s, bytes_per_s, latency_s.unwrap_or(0.0)].iter().find(|figure| !is_rate(figure)) {
         None => Ok(()),

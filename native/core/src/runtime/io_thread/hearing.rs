@@ -145,8 +145,7 @@ impl IoThread {
                 state.deferred.say(&self.runtime.control, &ToCoordinator::Confirmed { epoch, still });
             }
             ToInstance::Enquire { number } => {
-                let State { conduits, connections, .. } = &mut *state;
-                let (sending, receiving) = method_reports(conduits, &connections.links, Instant::now());
+                let (sending, receiving) = method_reports(&mut state, Instant::now());
                 state.deferred.say(&self.runtime.control, &ToCoordinator::Figures { number, sending, receiving });
             }
             ToInstance::Admit { number, conduit } => {
