@@ -3,38 +3,31 @@ watches."""
 
 from __future__ import annotations
 
-import errno
-import json
 import math
-import os
 import selectors
 import signal
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Protocol
 
 from xmml_native import Coordinator
-from xmml_native.machine import MemoryGroup, descendants
-from xmml_planner import Plan, PlannedInstance
-from xmml_planner.hosting import members
-from xmml_planner.programs import MPI_LAUNCHER
+from xmml_native.machine import MemoryGroup
+from xmml_planner import Plan
 
 from xmml.late_dataclass import dataclass
 from xmml_executors import coordination_orders as policy
 from xmml_executors import coordinator_events as events
 from xmml_executors import protocol
-from xmml_executors.binding.contention import CoreWatch
-from xmml_executors.binding.leases import CpuLeases
-from xmml_executors.binding.process_binding import Binding, bind
-from xmml_executors.binding.topology import cpu_text, devices_folder, own_cpus
+from xmml_executors.binding.core_binding import CoreBinding
+from xmml_executors.binding.topology import cpu_text
 from xmml_executors.builds import Builds, build_name, missing_after_builds
 from xmml_executors.coordination import Coordination, Phase
 from xmml_executors.debug_terminal import take_terminal_back
 from xmml_executors.deferred_instances import DeferredInstances
+from xmml_executors.event_notes import EventNotes
 from xmml_executors.executor import (
     Acquired,
     Executor,
@@ -48,31 +41,24 @@ from xmml_executors.executor import (
     SiteProgress,
     SiteReport,
     SiteSuspected,
-    in_image,
 )
 from xmml_executors.instance_record import InstanceRecord, Lifecycle
 from xmml_executors.limits import explained
 from xmml_executors.local import LocalExecutor
+from xmml_executors.local_plan import here
 from xmml_executors.model_files import note_built, snapshot
-from xmml_executors.mpi_sessions import SESSION_FOLDER_OF_MPI
 from xmml_executors.open_folder import OpenFolder
 from xmml_executors.outcome import ExitStatus, Outcome, SiteError, not_all_back
+from xmml_executors.process_starts import ProcessStarts, refusal
 from xmml_executors.protocol import details
 from xmml_executors.queries import AskTap
 from xmml_executors.query_server import QueryServer
 from xmml_executors.run_folder import DOOR, SECRET, RunFolder
+from xmml_executors.run_result import RunResult
 from xmml_executors.sites_progress import SitesProgress
 from xmml_executors.stop_signals import STOP_SIGNALS, StopRequests, has_input, stop_signals, take_stops
 from xmml_executors.typed_json import ProtocolError
 
-#: What starts a process that instances share.
-SHARED_HOST_COMMAND = (sys.executable, "-c", "from xmml_native.shared_host import main; raise SystemExit(main())")
-#: The file, in the folder of such a process, that says which instances it hosts.
-HOSTED = "hosted.json"
-#: The fork server is worth its start from so many processes on.
-FORKED_FROM = 3
-#: How the names of variables begin that an interpreter and the C library look at when a process starts.
-READ_AT_START = ("PYTHON", "LD_", "LC_", "LANG", "MALLOC_", "GLIBC_", "ASAN_", "TSAN_", "TZ")
 #: Batch systems tell jobs up to so long before their time limit that they have to end.
 NEAR_THE_LIMIT_S = 5.0
 #: Processes that are told to end together are told within this time.
@@ -81,16 +67,10 @@ TOLD_TOGETHER_S = 0.5
 REFRESH_S = 0.125
 #: What a build writes is shown once it takes so long; one that is over sooner usually had nothing to do.
 BUILD_SHOWN_AFTER_S = 1.0
-#: How often an instance's progress is noted in the events; less often if there are so many that this would be too much.
-PROGRESS_NOTED_EVERY_S = 1.0
-PROGRESS_NOTES_PER_S = 20
 #: How often people are told what goes on at a site while the run ends.
 PROGRESS_SHOWN_EVERY_S = 20.0
 #: How often it is seen to that the run's folder is still there, also if nothing happens.
 FOLDER_SEEN_EVERY_S = 1.0
-#: What is not noted as it comes in an event of the coordinator: who and when stands elsewhere, and how much each
-#: conduit has carried so far is only for finding deadlocks.
-_NOT_NOTED = frozenset(("event", "instance", "time", "sent", "received"))
 
 
 class Observer(Protocol):
@@ -123,17 +103,6 @@ class Options:
     terminal: str | None = None
     by_hand: frozenset[str] = frozenset()
     stop: StopRequests | None = None
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """A run that has ended: how, how long it took, what each instance did, and why none was bound to cores, if that is
-    worth a word."""
-
-    outcome: Outcome
-    wall_s: float
-    records: Mapping[str, InstanceRecord]
-    not_bound: str = ""
 
 
 def execute(
@@ -170,9 +139,8 @@ class _Execution:
         self.coordination = Coordination(plan, limits=not options.debug, elsewhere=elsewhere, by_hand=options.by_hand)
         self.make_executor = make_executor
         self.memory = MemoryGroup()
-        self.leases = CpuLeases(devices_folder())
-        self.binding: Binding | None = None
-        self.core_watch = CoreWatch(own_cpus())
+        self.cores = CoreBinding()
+        self.starts = ProcessStarts(plan, folder, options.debug, options.terminal)
         self.builds = Builds(here(plan))
         self.early: Outcome | None = None
         self.wake: int | None = None
@@ -185,34 +153,11 @@ class _Execution:
         self.latecomers: DeferredInstances | None = None
         self.started = time.monotonic()
         self.refresh_at: float | None = None
-        self.noted: dict[str, float] = {}
+        self.notes = EventNotes(len(plan.instances))
         self.sites_progress = SitesProgress()
         self.show_progress_at = math.inf
         self.site_of = {instance.name: instance.site for instance in plan.instances}
         self.first_site = plan.jobs[0].site if plan.jobs else "local"
-        self.launchers = {
-            each.name
-            for each in here(plan).instances
-            if each.command and os.path.basename(each.command[0]) == MPI_LAUNCHER
-        }
-        self.processes = members(plan)
-        self.unstarted = {each.name for each in plan.instances if each.process is None and each.rank_of is None}
-        self.unstarted.update(self.processes)
-        alike = [each.name for each in plan.instances if each.process is None and self.can_be_forked(each)]
-        alike += self.processes
-        self.forked = frozenset(alike if len(alike) >= FORKED_FROM else ())
-
-    def can_be_forked(self, instance: PlannedInstance) -> bool:
-        """Whether the fork server can start an instance: it runs in our interpreter, and nothing that it wants must be
-        known when an interpreter starts."""
-        return (
-            instance.rank_of is None
-            and instance.command[0] == sys.executable
-            and (instance.command[1] == "-c" or instance.command[1] == instance.program)
-            and not os.path.isdir(instance.command[1])
-            and not any(name.startswith(READ_AT_START) for name in instance.env)
-            and instance.name not in self.options.debug
-        )
 
     # --- phases -----------------------------------------------------------------------------------------------------
 
@@ -238,7 +183,7 @@ class _Execution:
                     finally:  # also if that goes wrong: a process that goes on with other runs would keep them
                         if self.coordinator is not None:
                             self.coordinator.close()
-                        self.leases.release()
+                        self.cores.release()
         except SiteError as error:
             outcome = Outcome(ExitStatus.SITE_FAILED, str(error))
         finally:
@@ -248,8 +193,7 @@ class _Execution:
                 [each.text for each in self.left], interrupted=any(each.interrupted for each in self.left)
             )
         self.watcher.refresh(self.coordination.records)
-        not_bound = self.binding.reason if self.binding is not None else ""
-        return RunResult(outcome, time.monotonic() - self.started, self.coordination.records, not_bound)
+        return RunResult(outcome, time.monotonic() - self.started, self.coordination.records, self.cores.reason)
 
     def note_end(self) -> None:
         """Note that nothing more is begun, for those who would like to stop the run."""
@@ -283,7 +227,7 @@ class _Execution:
             log = Path(self.folder.build_log(number))
             self.folder.make_folder(str(log.parent))
             self.note("building", command=self.builds.build.command)
-            env = self.environment(None)
+            env = self.starts.environment()
             where = Path(self.builds.build.folder)
             self.executor.start(ProcessStart(build_name(number), self.builds.command(), env, where, log, log))
             begin_to_show_at = time.monotonic() + BUILD_SHOWN_AFTER_S
@@ -339,20 +283,14 @@ class _Execution:
 
     def start_all(self) -> None:
         """Start every process that can be started and has not been."""
-        if self.binding is None:
-            self.binding = self.bind()
-        ready = self.unstarted - self.executor.late
-        self.unstarted -= ready
-        for instance in self.plan.instances:
-            if instance.name in ready:
-                self.start(instance)
-        for process, instances in self.processes.items():
-            if process in ready:
-                self.start_process(process, instances)
+        assert self.coordinator is not None
+        if not self.cores.is_chosen:
+            self.bind()
+        self.starts.start_ready(self.executor, self.coordinator.addresses, self.cores.current)
 
-    def bind(self) -> Binding:
+    def bind(self) -> None:
         """Choose the cores of the processes of this machine, and note them."""
-        binding = bind(here(self.plan), self.options.by_hand, self.leases)
+        binding = self.cores.choose(here(self.plan), self.options.by_hand)
         if binding.cpus:
             texts = {process: cpu_text(cpus) for process, cpus in binding.cpus.items()}
             for each in self.plan.instances:
@@ -363,108 +301,13 @@ class _Execution:
             self.note("not bound", reason=binding.reason)
             if binding.is_asked_for:
                 self.watcher.notice(f"nothing is bound to cores: {binding.reason}", None)
-        return binding
-
-    def watch_cores(self, instance: str, pid: int, now: float) -> None:
-        """An instance has joined: from now on see whether its process has its cores for itself."""
-        if self.binding is None or not self.binding.is_watched:
-            return
-        process = self.plan.by_name[instance].process or instance
-        if process in self.binding.cpus:
-            self.core_watch.add(process, pid, now)
 
     def look_at_cores(self, now: float) -> None:
         """Bind nothing any more if processes have to wait for their cores."""
-        if self.core_watch.look_at is None or self.core_watch.look_at > now:
-            return
-        if reason := self.core_watch.look(now):
-            bound = self.binding.cpus.values() if self.binding is not None else ()
-            self.core_watch.unbind(descendants(os.getpid()), bound)
-            self.leases.release()
-            self.binding = Binding(reason=reason)
+        if reason := self.cores.why_unbound(now):
             for record in self.coordination.records.values():
                 record.cpus = ""
             self.note("not bound", reason=reason)
-
-    def start(self, instance: PlannedInstance) -> None:
-        assert self.binding is not None
-        terminal = self.options.terminal if instance.name in self.options.debug else None
-        self.executor.start(
-            ProcessStart(
-                instance.name,
-                in_image(
-                    under_tool(instance, self.options.debug.get(instance.name, ())),
-                    instance,
-                    str(self.folder.path),
-                    self.plan.model_folder,
-                ),
-                {**self.mpi_session(instance), **self.binding.variables(instance.name), **self.environment(instance)},
-                Path(self.folder.work(instance)),
-                Path(self.folder.log(instance.name, "stdout")),
-                Path(self.folder.log(instance.name, "stderr")),
-                terminal,
-                fork=instance.name in self.forked,
-                cpus=self.binding.cpus.get(instance.name, ()),
-            )
-        )
-
-    def mpi_session(self, instance: PlannedInstance) -> dict[str, str]:
-        """Give each MPI launcher of this machine a folder of its own (see `xmml_executors.mpi_sessions`)."""
-        if instance.name not in self.launchers or SESSION_FOLDER_OF_MPI in os.environ:
-            return {}
-        import tempfile
-
-        try:
-            # Not in the run's folder: that may be on another machine's disk, and sockets need short paths.
-            folder = tempfile.mkdtemp(prefix="xmml-mpi-")
-        except OSError:
-            return {}
-        self.executor.remove_at_end(Path(folder))
-        return {SESSION_FOLDER_OF_MPI: folder}
-
-    def start_process(self, process: str, instances: Sequence[PlannedInstance]) -> None:
-        """Start a process that instances share."""
-        assert self.binding is not None
-        tasks = [
-            {
-                "name": instance.name,
-                "task": json.loads(instance.env["XMML_HOST"]),
-                "folder": os.path.relpath(self.folder.work(instance), process),
-                "stdout": os.path.relpath(self.folder.log(instance.name, "stdout"), process),
-                "stderr": os.path.relpath(self.folder.log(instance.name, "stderr"), process),
-            }
-            for instance in instances
-        ]
-        folder = Path(process)
-        self.folder.write(f"{process}/{HOSTED}", json.dumps(tasks, ensure_ascii=False))
-        self.executor.start(
-            ProcessStart(
-                process,
-                SHARED_HOST_COMMAND,
-                {
-                    **self.binding.variables(process),
-                    **self.joining_environment(),
-                    "XMML_HOSTED": HOSTED,
-                },
-                folder,
-                folder / "stdout",
-                folder / "stderr",
-                hosted=[instance.name for instance in instances],
-                fork=process in self.forked,
-                files=[folder / HOSTED],
-                cpus=self.binding.cpus.get(process, ()),
-            )
-        )
-
-    def joining_environment(self) -> dict[str, str]:
-        """What is added to the environment of every process that joins the run."""
-        assert self.coordinator is not None
-        return {
-            **self.environment(None),
-            "PYTHONUNBUFFERED": "1",
-            "XMML_COORDINATOR": ",".join(self.coordinator.addresses),
-            "XMML_SECRET_FILE": str(self.folder.secret_file),
-        }
 
     def add_tap(self, query: AskTap) -> dict[str, Any]:
         """Let a program join as a tap; return what it needs.
@@ -485,24 +328,9 @@ class _Execution:
         return {
             "tap": name,
             "ports": ports,
-            "environment": environment_of_tap(name, self.joining_environment(), self.relay),
-        }
-
-    def environment(self, instance: PlannedInstance | None) -> dict[str, str]:
-        """What is added to the environment of an instance, or of a build."""
-        tools = os.path.dirname(sys.executable)
-        env = {
-            "PATH": f"{tools}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
-            "XMML_RUN_DIR": str(self.folder.path),
-            "XMML_MODEL_DIR": self.plan.model_folder,
-        }
-        if instance is None:
-            return env
-        return {
-            **self.joining_environment(),
-            "XMML_INSTANCE": instance.name,
-            "XMML_INSTANCE_DIR": str(self.folder.path / instance.folder),
-            **instance.env,
+            "environment": environment_of_tap(
+                name, self.starts.joining_environment(self.coordinator.addresses), self.relay
+            ),
         }
 
     # --- what happens -----------------------------------------------------------------------------------------------
@@ -512,7 +340,7 @@ class _Execution:
         now = time.monotonic()
         asked = self.questions.deadline if self.questions is not None else None
         look_at = self.latecomers.deadline if self.latecomers is not None else None
-        times = [at for at in (deadline, self.refresh_at, asked, look_at, self.core_watch.look_at) if at is not None]
+        times = [at for at in (deadline, self.refresh_at, asked, look_at, self.cores.deadline) if at is not None]
         timeout = max(0.0, min(*times, now + FOLDER_SEEN_EVERY_S) - now) if times else FOLDER_SEEN_EVERY_S
         for key, _ in self.selector.select(timeout):
             key.data()
@@ -576,7 +404,7 @@ class _Execution:
             file = self.folder.path / report.file
             self.early = Outcome(ExitStatus.SITE_FAILED, f"the run folder cannot be written: {file}: {why}")
             self.carry_out(self.coordination.on_site_failure(self.early.reason, now))
-        elif name in self.processes:
+        elif name in self.starts.processes:
             self.on_process_report(report)
         elif is_build:
             self.on_build_report(report)
@@ -684,13 +512,14 @@ class _Execution:
                 self.carry_out(self.coordination.on_site_failure(str(error), now))
                 continue
             self.changed()
-            self.note_native(event, told, now)
+            if (noted := self.notes.details(event, told, now)) is not None:
+                self.note(event.word, events.instance_of(told), **noted)
             if self.questions is not None:
                 self.questions.on_native(event)
             self.carry_out(self.coordination.on_native(event, now))
             if isinstance(event, events.Joined) and event.instance in self.coordination.records:
                 self.executor.watch(event.instance, event.pid)
-                self.watch_cores(event.instance, event.pid, now)
+                self.cores.watch(self.plan.by_name[event.instance].process or event.instance, event.pid, now)
             if self.latecomers is not None:
                 self.latecomers.on_native(event)
         self.carry_out(self.coordination.look_for_deadlock(now))
@@ -741,23 +570,6 @@ class _Execution:
             self.early = Outcome(ExitStatus.SITE_FAILED, str(error))
             self.carry_out(self.coordination.on_site_failure(str(error), time.monotonic()))
 
-    def note_native(self, event: events.CoordinatorEvent, told: Mapping[str, Any], now: float) -> None:
-        """Note an event of the coordinator, in the members and their order as it was `told`."""
-        details = {key: value for key, value in told.items() if key not in _NOT_NOTED}
-        match event:
-            case events.Confirmed() | events.Figures():
-                return
-            case events.Refused():
-                self.note(event.word, **details)
-                return
-            case events.Progress():
-                pause = max(PROGRESS_NOTED_EVERY_S, len(self.plan.instances) / PROGRESS_NOTES_PER_S)
-                if now - self.noted.get(event.instance, -pause) < pause:
-                    return
-                self.noted[event.instance] = now
-                details["model_time"] = event.time
-        self.note(event.word, event.instance, **details)
-
 
 def end_of_job(plan: Plan) -> str:
     """Return why the job ends in whose allocation a run is, when it is told to end; empty: it is in none."""
@@ -767,40 +579,3 @@ def end_of_job(plan: Plan) -> str:
     if allocation.ends_at is not None and time.time() > allocation.ends_at - NEAR_THE_LIMIT_S:
         return f"job {allocation.job} has reached its time limit"
     return f"job {allocation.job}, or this process, was told to end before its time limit"
-
-
-def here(plan: Plan) -> Plan:
-    """Return the plan with builds and instances of this machine only; a plan without sites is all here."""
-    elsewhere = {site.name for site in plan.sites if not site.is_here or site.has_queue}
-    if not elsewhere:
-        return plan
-    instances = tuple(each for each in plan.instances if each.site not in elsewhere)
-    names = {each.name for each in instances}
-    builds = tuple(
-        each
-        for each in plan.builds
-        if each.site not in elsewhere and (each.site or any(name in names for name in each.instances))
-    )
-    return replace(plan, instances=instances, builds=builds)
-
-
-def under_tool(instance: PlannedInstance, tool: Sequence[str]) -> list[str]:
-    """Return the command of an instance under a debugging tool; of an MPI program the ranks run under it, not the
-    launcher."""
-    command = list(instance.command)
-    if not tool:
-        return command
-    program = command.index(instance.program) if instance.program in command and instance.cores > 1 else 0
-    if instance.image is not None:
-        program = command.index(instance.image) + 1
-    return [*command[:program], *tool, *command[program:]]
-
-
-def refusal(instance: PlannedInstance, report: protocol.Refused) -> str:
-    """Return why the operating system did not start a program, in words that help."""
-    program = instance.command[0]
-    if report.errno == "ENOENT" and os.path.exists(program):
-        return f"{program}: the interpreter that its first line names does not exist"
-    if report.errno == "ENOEXEC":
-        return f"{program} is neither a program for this machine nor a script with #! in its first line"
-    return f"{program}: {explained(OSError(getattr(errno, report.errno, 0), report.error))}"

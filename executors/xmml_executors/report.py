@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from xmml_planner import Plan
 
 from xmml_executors.deaths import deaths_in_words
-from xmml_executors.execution import RunResult
 from xmml_executors.instance_record import InstanceRecord
+from xmml_executors.run_result import RunResult
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em; color: #222; background:

@@ -8,12 +8,12 @@ from typing import Any
 
 from xmml_planner import Plan
 
-from xmml_executors.execution import RunResult
 from xmml_executors.open_folder import OpenFolder
 from xmml_executors.profile import trace
 from xmml_executors.provenance import provenance
 from xmml_executors.report import report
 from xmml_executors.run_folder import EVENTS, RunFolder
+from xmml_executors.run_result import RunResult
 
 
 def collect(

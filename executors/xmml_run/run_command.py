@@ -30,8 +30,8 @@ from xmml_run.errors import NotARun
 from xmml_run.reading import Planned, read_and_plan, refusal, show_problems, sites_of
 
 if TYPE_CHECKING:
-    from xmml_executors.execution import RunResult
     from xmml_executors.launch.site.journal import Journal
+    from xmml_executors.run_result import RunResult
     from xmml_planner.sites.allocation import Allocation
 
     from xmml_run.by_hand import ByHand
@@ -276,7 +276,7 @@ def _bound(plan: Plan, options: Namespace) -> Plan:
         plan = replace(plan, instances=tuple(replace(each, bind=options.bind) for each in plan.instances))
     if any(each.bind not in ("", "none") for each in plan.instances):
         from xmml_executors.binding.process_binding import BindingError, check_bindings
-        from xmml_executors.execution import here
+        from xmml_executors.local_plan import here
         from xmml_planner.problems import position_from_text, problem_at
 
         try:
@@ -291,9 +291,10 @@ def _bound(plan: Plan, options: Namespace) -> Plan:
 
 
 def _run(options: Namespace, prepared: _Prepared, shared: SharedProcess | None) -> int:
-    from xmml_executors.execution import Options, RunResult, execute
+    from xmml_executors.execution import Options, execute
     from xmml_executors.launch.setup import executor_for, listen_at
     from xmml_executors.run_outputs import collect
+    from xmml_executors.run_result import RunResult
 
     from xmml_run.display import choose_display
 

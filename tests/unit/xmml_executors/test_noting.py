@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
-from xmml_executors.coordinator_events import read_event
-from xmml_executors.execution import _Execution
+from xmml_executors.coordinator_events import instance_of, read_event
+from xmml_executors.event_notes import EventNotes
 
 PROGRESS = {"event": "progress", "instance": "a", "run": 1, "iteration": 4, "time": 0.5, "messages_sent": 4}
 PROGRESS |= {"bytes_sent": 32, "messages_received": 3, "bytes_received": 24}
@@ -20,15 +19,9 @@ CONDUIT |= {"receiver_port": "i", "sender_copy": 2, "capacity": 16, "byte_budget
 
 def noted(*events: tuple[dict[str, Any], float]) -> list[str]:
     """Return what is noted of events that come at these times, as text: the order of the members counts."""
-    lines: list[str] = []
-
-    def note(what: str, instance: str | None = None, **details: Any) -> None:
-        lines.append(json.dumps([what, instance, details]))
-
-    run = SimpleNamespace(note=note, noted={}, plan=SimpleNamespace(instances=()))
-    for told, now in events:
-        _Execution.note_native(cast(_Execution, run), read_event(told), told, now)
-    return lines
+    notes = EventNotes(2)
+    found = [(told, notes.details(read_event(told), told, now)) for told, now in events]
+    return [json.dumps([told["event"], instance_of(told), kept]) for told, kept in found if kept is not None]
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xmml_executors.execution import RunResult
 from xmml_executors.instance_record import InstanceRecord
 from xmml_executors.outcome import ExitStatus, Outcome
 from xmml_executors.report import report
+from xmml_executors.run_result import RunResult
 from xmml_planner import Plan
 
 HOSTILE = '"><script>alert(1)</script><img src=x onerror=alert(2)>'

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from xmml_executors.execution import RunResult
 from xmml_executors.instance_record import InstanceRecord, Lifecycle
 from xmml_executors.launch.site.journal import Journal
 from xmml_executors.open_folder import OpenFolder
@@ -20,6 +19,7 @@ from xmml_executors.profile import trace
 from xmml_executors.provenance import provenance
 from xmml_executors.run_folder import FolderTaken, RunFolder, new_folder
 from xmml_executors.run_outputs import collect, read_events
+from xmml_executors.run_result import RunResult
 from xmml_planner import Plan, plan_from_text
 
 MakePlan = Callable[..., Plan]
