@@ -271,13 +271,17 @@ def test_the_commands_of_the_page_about_taps_show_and_keep_what_passes_in_the_ca
     commands = [shlex.split(line, comments=True) for line in printed.blocks(page, "sh")[0].splitlines()]
     assert [command[1] for command in commands] == ["tap", "tap", "tap", "record"]
 
+    def has_begun() -> bool:
+        events = tmp_path / "run" / "events.jsonl"
+        return events.exists() and '"joined"' in events.read_text()
+
     def kept() -> list[str]:
         return do("xmml", "pool", "ls", "head.archive", "--json", cwd=tmp_path).stdout.splitlines()
 
     settings = {"cwd": tmp_path, "env": {**environment(), "PYTHONUNBUFFERED": "1"}}
     with subprocess.Popen([XMML_RUN, str(model), "-o", "run"], **settings) as run:
         try:
-            wait_until(lambda: " messages sent" in do("xmml", "status", "run", cwd=tmp_path).stdout, "it does not run")
+            wait_until(has_begun, "the canal has not begun: its programs are built first", RUN_LIMIT_S)
             first_lines = [first_line_of([*command[:2], "run", *command[3:]], settings) for command in commands[:3]]
             with subprocess.Popen([*commands[3][:2], "run", *commands[3][3:]], **settings) as record:
                 wait_until(kept, "nothing is kept")
