@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any
 
-from xmml_planner import Plan, PlannedInstance
-from xmml_planner.summary import counted
+from xmml_planner import Plan
 from xmml_sites.batch import JobStatus, SchedulerUnavailable
 from xmml_sites.ssh import TransportError
 
@@ -24,7 +20,6 @@ from xmml_executors.executor import (
     Acquired,
     LastReport,
     LateComing,
-    ProcessStart,
     Report,
     SiteFailed,
     SiteNotice,
@@ -32,7 +27,7 @@ from xmml_executors.executor import (
 )
 from xmml_executors.launch.co_allocation import CoAllocation, CoAllocationFailed, choose_strategy
 from xmml_executors.launch.jobs.deferred_jobs import due_in_s, first_and_later, why_over
-from xmml_executors.launch.jobs.job_nodes import JobNodes, is_mpirun
+from xmml_executors.launch.jobs.job_nodes import JobNodes
 from xmml_executors.launch.jobs.queue_news import QueueNews
 from xmml_executors.launch.jobs.site_job import SiteJob, agent_folders
 from xmml_executors.launch.jobs.site_plan import (
@@ -45,15 +40,16 @@ from xmml_executors.launch.jobs.site_plan import (
     remote_jobs,
 )
 from xmml_executors.launch.jobs.steps_awaited import STARTS_WITHIN_S, StepsAwaited
+from xmml_executors.launch.past_jobs import PastJobs
 from xmml_executors.launch.preparation.builds import build_at
 from xmml_executors.launch.preparation.image_check import check_images
+from xmml_executors.launch.preparation.model_staging import stage_model
 from xmml_executors.launch.preparation.python_check import check_python
 from xmml_executors.launch.relays.coordinator_address import addresses_at
 from xmml_executors.launch.relays.entries import RelayEntry
 from xmml_executors.launch.relays.local_relay import LocalRelay
 from xmml_executors.launch.report_queue import ReportQueue
 from xmml_executors.launch.site.journal import Journal, JournalContent
-from xmml_executors.launch.site.paths import SitePaths
 from xmml_executors.launch.site.run_site import (
     POLL_FIRST_S,
     POLL_LONGEST_S,
@@ -62,10 +58,10 @@ from xmml_executors.launch.site.run_site import (
     RunSite,
 )
 from xmml_executors.launch.site.session import Gone, SiteSession, SiteTimedOut
-from xmml_executors.launch.site.staging import built_files, hash_files_in_thread, images_at, patterns_for, programs_at
+from xmml_executors.launch.site.staging import programs_at
 from xmml_executors.launch.site_pool import SitePool
+from xmml_executors.launch.site_processes import SiteProcesses
 from xmml_executors.launch.teardown import Teardown
-from xmml_executors.mpi_sessions import SESSION_FOLDER_OF_MPI
 from xmml_executors.outcome import SiteError
 from xmml_executors.run_folder import RunFolder
 from xmml_executors.stop_signals import StopRequests, on_stop
@@ -115,12 +111,9 @@ class Launcher:
         self.journal = journal
         self.jobs: dict[str, SiteJob] = {}
         self.sites: dict[str, RunSite] = {}
-        self.job_of: dict[str, str] = {}
         self.is_acquired = False
         self.late: frozenset[str] = frozenset()
         self.relay: LocalRelay | None = None
-        self._addresses: dict[str, dict[str, str]] = {}
-        self._paths: dict[str, SitePaths] = {}
         self._co_allocations: dict[str, CoAllocation] = {}
         #: The jobs, by their members, whose agents were ordered to begin.
         self._begun: set[str] = set()
@@ -152,15 +145,11 @@ class Launcher:
             instances = (plan.by_name[each] for each in job.instances)
             nodes = JobNodes(job, site, instances, is_reached_directly=name in reached)
             self.jobs[name] = SiteJob(name, cluster.name, site, job, walltime_s, nodes)
-            self.job_of |= dict.fromkeys(job.instances, name)
-        for instance in plan.instances:
-            if instance.rank_of is not None and instance.rank_of in self.job_of:
-                self.job_of[instance.name] = self.job_of[instance.rank_of]
-            if instance.process is not None and instance.name in self.job_of:
-                self.job_of[instance.process] = self.job_of[instance.name]
+        self.processes = SiteProcesses(plan, folder, self.jobs, self.sites, self._loop)
+        self._past_jobs = PastJobs(past, self.sites)
         self._teardown = Teardown(plan, folder, self.jobs, self._reports.put)
         self._first, self._later = first_and_later(list(self.jobs.values()))
-        self.late = self._names_of(member for wave in self._later for member in wave)
+        self.late = self.processes.names_of(member for wave in self._later for member in wave)
 
     def fileno(self) -> int:
         """A descriptor to wait on for reports."""
@@ -196,75 +185,9 @@ class Launcher:
 
     def hasten(self, names: Collection[str]) -> None:
         """Submit the jobs of late instances now, because an instance waits for them."""
-        members = {self.job_of[name] for name in names if name in self.job_of}
+        members = {self.processes.job_of[name] for name in names if name in self.processes.job_of}
         for member in members & self._wanted.keys():
             self._soon(self._wanted[member].set)
-
-    def start(self, process: ProcessStart) -> None:
-        """Start a process at its site, with the folders that instances in it work in."""
-        job = self.jobs[self.job_of[process.name]]
-        paths = self._paths[job.member]
-        for name in process.hosted:
-            planned = self.plan.by_name[name]
-            folder = paths.file(self.folder.path / self.folder.work(planned))
-            self._tell(job, planned.node, protocol.Prepare(folder, list(planned.stage_in)))
-        env = {**process.env}
-        if "XMML_COORDINATOR" in env:
-            env |= self._addresses[job.site]
-            relay, coordinator = env.get("XMML_RELAY", ""), env["XMML_COORDINATOR"]
-            if listen := job.nodes.where_to_listen(job.about[0].nodes, relay, coordinator):
-                env["XMML_LISTEN"] = listen
-        instance = self.plan.by_name.get(process.name)
-        inside = [self.plan.by_name[name] for name in process.hosted or [process.name]]
-        command, more_files = paths.command(process.command), dict[str, str]()
-        if job.nodes.is_mpi(inside[0]):
-            command, variables, more_files = job.nodes.mpi_command(
-                inside[0], command, job.about[0], paths.file(self.folder.path / inside[0].folder)
-            )
-            env |= variables | self._mpi_session(job, inside[0], command, env)
-        translated = replace(
-            process.order(),
-            command=command,
-            env={**job.nodes.variables(inside), **paths.env(env)},
-            folder=paths.file(self.folder.path / process.folder),
-            stdout=paths.file(self.folder.path / process.stdout),
-            stderr=paths.file(self.folder.path / process.stderr),
-            terminal=None,
-            files={
-                **{
-                    paths.file(self.folder.path / file): paths.text(self.folder.files.read(str(file)).decode())
-                    for file in process.files
-                },
-                **more_files,
-            },
-            stage_in=list(instance.stage_in) if instance is not None else [],
-            **job.nodes.devices(inside),
-        )
-        self._tell(job, job.nodes.agent_of(inside[0]), translated)
-
-    def _mpi_session(
-        self, job: SiteJob, instance: PlannedInstance, command: Sequence[str], env: Mapping[str, str]
-    ) -> dict[str, str]:
-        """Give `mpirun` a folder of its own (see `xmml_executors.mpi_sessions`) where agents can remove it."""
-        nodes = {share.node for share in instance.shares} or {0}
-        has_agents = nodes <= {agent.node for agent in job.nodes.agents}
-        if SESSION_FOLDER_OF_MPI in env or not is_mpirun(command) or not has_agents:
-            return {}
-        own = hashlib.sha256(self.folder.secret + instance.folder.encode()).hexdigest()[:16]
-        folder = f"/tmp/xmml-mpi-{own}"  # on the disk of each node; and sockets need short paths
-        for node in nodes:
-            self._tell(job, node, protocol.Remove(folder))
-        return {SESSION_FOLDER_OF_MPI: folder}
-
-    def signal(self, name: str, number: int) -> None:
-        """Send a signal to the process group of an instance."""
-        job = self.jobs[self.job_of[name]]
-        self._tell(job, self._node_of(job, name), protocol.Signal(name, int(number)))
-
-    def watch(self, name: str, pid: int) -> None:
-        """Have the process watched that has joined as an instance."""
-        job = self.jobs[self.job_of[name]]
-        self._tell(job, self._node_of(job, name), protocol.Watch(name, pid))
 
     def close(self, on_report: Callable[[LastReport], None]) -> None:
         """Stop everything at the sites, fetch the results, and clean up.
@@ -287,25 +210,10 @@ class Launcher:
                 if isinstance(report, LastReport):
                     on_report(report)
 
-    def writes_logs_here(self, name: str) -> bool:
-        """Whether what an instance, or a process that instances share, writes goes into the run's folder here itself:
-        its nodes see that folder."""
-        return self.sites[self.jobs[self.job_of[name]].site].shares_files
-
     # --- in the thread ----------------------------------------------------------------------------------------------
 
     def _soon(self, what: Callable[[], object]) -> None:
         self._loop.call_soon_threadsafe(what)
-
-    def _node_of(self, job: SiteJob, name: str) -> int:
-        """Return the node whose agent has started an instance, or what it is a rank of or runs in."""
-        instance = self.plan.by_name.get(name) or next(each for each in self.plan.instances if each.process == name)
-        return job.nodes.agent_of(self.plan.by_name[instance.rank_of or instance.name])
-
-    def _tell(self, job: SiteJob, node: int, order: protocol.Order) -> None:
-        session = self.sites[job.site].session
-        if session is not None:
-            self._soon(lambda: session.send_order(job.agent(node), order))
 
     def _notice(self, text: str, site: str = "") -> None:
         self._reports.put(SiteNotice(text, site))
@@ -320,11 +228,6 @@ class Launcher:
         site = getattr(error, "site", None)
         reason = str(error) or type(error).__name__
         self._reports.put(SiteFailed(reason, site, list(gone), list(inside)))
-
-    def _names_of(self, members: Iterable[str]) -> frozenset[str]:
-        """Return the instances, ranks and shared processes of jobs."""
-        wanted = set(members)
-        return frozenset(name for name, member in self.job_of.items() if member in wanted)
 
     def _begin(self, coordinator: Sequence[str]) -> None:
         self._acquiring.append(self._loop.create_task(self._report_failure_of(self._acquire(coordinator))))
@@ -358,23 +261,12 @@ class Launcher:
         jobs = {name: self.jobs[name] for name in group}
         described = {name: site.site for name, site in self.sites.items()}
         strategy = choose_strategy(jobs.values(), described, self.strategy)
-        strategy.adopt(self._adopted(jobs), self._loop.time(), self._spent(jobs))
+        strategy.adopt(self._past_jobs.adopt(jobs), self._loop.time(), self._past_jobs.spent(jobs))
         co_allocation = CoAllocation(strategy, jobs, self.sites, self._notice)
         self._co_allocations |= dict.fromkeys(jobs, co_allocation)
         await co_allocation.gather()
         for job in jobs.values():
-            site = self.sites[job.site]
-            self._paths[job.member] = SitePaths(
-                self.plan.model_folder,
-                str(self.folder.path),
-                str(self.folder.path) if site.shares_files else site.folder,
-                job.about[0].python,
-                job.about[0].path,
-                job.part.mpi,
-                job.part.python,
-                site.home,
-                self.plan.model_folder if site.shares_files else "",
-            )
+            self.processes.open_job(job)
         self._begun |= jobs.keys()
 
     async def _get_later(self, group: Sequence[str], begun: float) -> None:
@@ -387,22 +279,8 @@ class Launcher:
             async with asyncio.timeout(max(0.0, begun + due_s - self._loop.time())):
                 await wanted.wait()
         await self._get(group)
-        self.late -= self._names_of(group)
+        self.late -= self.processes.names_of(group)
         self._reports.put(LateComing())
-
-    async def _stage(self, site: RunSite, parts: Collection[str]) -> None:
-        if site.shares_files:
-            await site.link_model(self.plan.model_folder)
-            return
-        files = await hash_files_in_thread(
-            Path(self.plan.model_folder), patterns_for(self.plan, parts), built_files(self.plan)
-        )
-        staged = await site.stage(files, images_at(self.plan, parts))
-        self._notice(
-            f"{counted(staged['files'], 'file')} staged, {staged['sent_files']} of them sent "
-            f"({staged['sent_bytes']:,} bytes)",
-            site.name,
-        )
 
     async def _prepare(self, site: RunSite, coordinator: Sequence[str]) -> None:
         """Everything that a site needs before its job is submitted."""
@@ -422,11 +300,11 @@ class Launcher:
         await site.prepare(self.folder.secret.hex())
         await site.query_limits([job for job in self.jobs.values() if job.site == site.name])
         checks = [check_python(site, parts, self.plan), check_images(site, parts, self.plan)]
-        await together([self._stage(site, parts), *checks])
+        await together([stage_model(site, parts, self.plan, self._notice), *checks])
         await build_at(site, parts, self.plan, self.folder, self._notice)
         await site.note_programs(programs_at(self.plan, parts))
         links = relay_links(self.plan, site.name)
-        self._addresses[site.name], entry = await addresses_at(
+        variables, entry = await addresses_at(
             site,
             coordinator,
             self.relay,
@@ -435,6 +313,7 @@ class Launcher:
             is_direct=self.is_direct,
             relay_key=self.folder.relay_key,
         )
+        self.processes.reach_coordinator(site.name, variables)
         if entry is not None:
             self._entries.append((site, entry))
             self._tasks.append(self._loop.create_task(self._keep(entry.watch())))
@@ -444,27 +323,6 @@ class Launcher:
             is_direct=self.is_direct or site.shares_files,
         )
         self._tasks.append(self._loop.create_task(self._keep(self._keep_channel(site, channel))))
-
-    def _adopted(self, members: Collection[str]) -> dict[str, int]:
-        """Take over the placeholders that an earlier launcher has submitted; return their attempts by member."""
-        adopted: dict[str, int] = {}
-        for site, member, attempt, id in self._left_jobs(members):
-            if id:
-                self.sites[site].adopt(self.jobs[member], attempt, id)
-                adopted[member] = attempt
-        return adopted
-
-    def _spent(self, members: Collection[str]) -> dict[str, int]:
-        """Return the attempts by member that an earlier launcher was about to submit when it was interrupted."""
-        return {member: attempt for _, member, attempt, id in self._left_jobs(members) if not id}
-
-    def _left_jobs(self, members: Collection[str]) -> Iterator[tuple[str, str, int, str]]:
-        """Yield site, member, attempt and id of the jobs that an earlier launcher has left."""
-        for site, left in (self.past.sites if self.past is not None else {}).items():
-            for folder, id in left.jobs.items():
-                member, _, attempt = folder.rpartition(".")
-                if member in members and site in self.sites:
-                    yield site, member, int(attempt), id
 
     async def _keep(self, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -482,7 +340,7 @@ class Launcher:
         except SiteTimedOut as error:
             site.is_given_up = True
             if not self._is_closing:
-                here = self._names_of(job.member for job in self.jobs.values() if job.site == site.name)
+                here = self.processes.names_of(job.member for job in self.jobs.values() if job.site == site.name)
                 self._failed(error, gone=sorted(here))
 
     async def _keep_relay(self, relay: LocalRelay) -> None:
@@ -528,7 +386,7 @@ class Launcher:
                             f"the lease of the run at {site.name} expired: it received nothing from xmml-run, and ended"
                         )
                     )
-            case _ if self.job_of.get(report.name) != member:
+            case _ if self.processes.job_of.get(report.name) != member:
                 told = (
                     f"the agent of job {member} at {site.name} reports about {report.name!r}, which does not run there"
                 )
@@ -665,7 +523,7 @@ class Launcher:
         self.journal.write("over", site=site.name, job=job.folder)
         self._co_allocations[job.member].on_job_over(job, attempt, why, for_good=for_good)
         if job.member in self._begun:
-            inside = [name for name, member in self.job_of.items() if member == job.member]
+            inside = [name for name, member in self.processes.job_of.items() if member == job.member]
             gone = inside if job.folder in self._silent_jobs else []
             expected = [self.jobs[each] for wave in self._later for each in wave if each not in self._begun]
             self._failed(SiteError(why_over(job, why, expected)), gone, inside)

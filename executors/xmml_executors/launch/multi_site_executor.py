@@ -70,8 +70,8 @@ class MultiSiteExecutor:
 
     def start(self, process: ProcessStart) -> None:
         """Start a process where its instance is to be."""
-        if process.name in self._launcher.job_of:
-            self._launcher.start(process)
+        if process.name in self._launcher.processes:
+            self._launcher.processes.start(process)
             return
         if self._launcher.relay is not None:
             process = replace(process, env={**process.env, "XMML_RELAY": self._launcher.relay.address})
@@ -79,15 +79,15 @@ class MultiSiteExecutor:
 
     def signal(self, name: str, number: int) -> None:
         """Send a signal to the process group of an instance."""
-        if name in self._launcher.job_of:
-            self._launcher.signal(name, number)
+        if name in self._launcher.processes:
+            self._launcher.processes.signal(name, number)
         else:
             self._local.signal(name, number)
 
     def watch(self, name: str, pid: int) -> None:
         """Have the job of an instance watch the process that has joined."""
-        if name in self._launcher.job_of:
-            self._launcher.watch(name, pid)
+        if name in self._launcher.processes:
+            self._launcher.processes.watch(name, pid)
 
     def remove_at_end(self, path: Path) -> None:
         """Have a file of this machine removed when everything has ended."""
@@ -101,7 +101,7 @@ class MultiSiteExecutor:
             return None
         elsewhere = self._launcher.take_reports()
         for report in elsewhere:
-            if isinstance(report, protocol.Output) and not self._launcher.writes_logs_here(report.name):
+            if isinstance(report, protocol.Output) and not self._launcher.processes.writes_logs_here(report.name):
                 self._keep(report)
         return [*here, *elsewhere]
 
