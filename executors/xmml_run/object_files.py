@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import csv
+import fcntl
 import importlib
 import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from xarray import Dataset
     from xmml_native.archive_arrays import Stack, Which
 
+#: What is written is in a folder of such a name until it is whole; the folder is locked by then.
+_PARTS, _BEGINNING_S = ".xmml-export-", 60.0
+
 Write = Callable[["Selection", str, "Arrangement"], int]
 
 
@@ -33,11 +38,15 @@ class Arrangement:
         dims: attributes that become dimensions; `None`: objects follow each other.
         which: which of objects counts that agree in all of them.
         fill: the elements where there is no object; `None`: NaN.
+        axes: names of the axes of the payloads, of files that have names; `None`: `axis0`, `axis1`, ...
+        name: of the array, of files that have names.
     """
 
     dims: Sequence[str] | None = None
     which: Which = "only"
     fill: float | int | None = None
+    axes: Sequence[str] | None = None
+    name: str = "data"
 
 
 @dataclass(frozen=True)
@@ -48,11 +57,13 @@ class Format:
         packages: what has to be installed for it.
         write: writes objects to a path; returns how many.
         is_one_array: the objects become one array.
+        has_names: the array and its axes have names.
     """
 
     packages: Sequence[str]
     write: Write
     is_one_array: bool = True
+    has_names: bool = False
 
 
 def write_objects(chosen: Selection, path: str, arrangement: Arrangement) -> int:
@@ -62,13 +73,21 @@ def write_objects(chosen: Selection, path: str, arrangement: Arrangement) -> int
         ArchiveError: the suffix is unknown, there is something already, a package is not installed, the objects are no
             such array, or there is no room. Then there is nothing at the path.
     """
-    suffix = os.path.splitext(path)[1] if not path.endswith(os.sep) else ""
+    if not path:
+        raise ArchiveError(
+            f"the path is empty: name a file with one of {', '.join(filter(None, FORMATS))}, or a folder"
+        )
+    suffix = os.path.splitext(path)[1].lower() if not path.endswith(os.sep) else ""
     form = FORMATS.get(suffix)
     if form is None:
-        raise ArchiveError(f"{path}: there are {', '.join(filter(None, FORMATS))}, and folders, which end in /")
+        known = ", ".join(filter(None, FORMATS))
+        raise ArchiveError(f"{path}: no format has the suffix {suffix}; use {known}, or FOLDER/ for a folder")
     if not form.is_one_array and arrangement != Arrangement():
         arrays = ", ".join(known for known, other in FORMATS.items() if other.is_one_array)
         raise ArchiveError(f"{path} holds each object by itself; one array of them is written to {arrays}")
+    if not form.has_names and (arrangement.axes is not None or arrangement.name != Arrangement.name):
+        named = ", ".join(known for known, other in FORMATS.items() if other.has_names)
+        raise ArchiveError(f"{path} has no names; the array and its axes have names in {named}")
     missing = [package for package in form.packages if not _is_installed(package)]
     if missing:
         raise ArchiveError(
@@ -77,7 +96,10 @@ def write_objects(chosen: Selection, path: str, arrangement: Arrangement) -> int
     path = path.rstrip(os.sep) or path
     try:
         with _whole(path) as part:
-            return form.write(chosen, part, arrangement)
+            try:
+                return form.write(chosen, part, arrangement)
+            except (TypeError, ValueError) as error:  # of a library that has no such attribute or type
+                raise ArchiveError(f"{path} cannot be written: {str(error).replace(part, path)}") from None
     except OSError as error:
         raise ArchiveError(f"{path} cannot be written: {error.strerror or error}") from None
 
@@ -95,13 +117,36 @@ def _whole(path: str) -> Iterator[str]:
     """Give a path where something is written that then stands at `path`; nothing stands there if that fails."""
     if os.path.lexists(path):
         raise ArchiveError(f"there is {path} already")
-    folder = tempfile.mkdtemp(prefix=".xmml-export-", dir=os.path.dirname(path) or ".")
+    parent = os.path.dirname(path) or "."
+    _remove_what_was_killed(parent)
+    folder = tempfile.mkdtemp(prefix=_PARTS, dir=parent)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        with suppress(OSError):  # without locks, what is killed stays
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         part = os.path.join(folder, os.path.basename(path))
         yield part
         os.rename(part, path)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        os.close(descriptor)
+
+
+def _remove_what_was_killed(parent: str) -> None:
+    """Remove the parts of exports into a folder that were killed: nobody holds their locks."""
+    for name in os.listdir(parent):
+        folder = os.path.join(parent, name)
+        if not name.startswith(_PARTS) or os.path.islink(folder):
+            continue
+        with suppress(OSError):
+            if time.time() - os.lstat(folder).st_mtime < _BEGINNING_S:
+                continue  # perhaps it is about to be locked
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(descriptor)
 
 
 # --- each object by itself --------------------------------------------------------------------------------------------
@@ -161,11 +206,22 @@ def _hdf5(chosen: Selection, path: str, _: Arrangement) -> int:
                 data = numpy.void(data) if data else h5py.Empty("V1")
             elif isinstance(data, list | dict):
                 data = _json(data)
-            dataset = file.create_dataset(f"{each.number:08}", data=data)
+            with _named(f"the payload of object {each.number}"):
+                dataset = file.create_dataset(f"{each.number:08}", data=data)
             for name, value in each.attributes.items():
-                dataset.attrs[name] = _attribute(value, numpy)
+                with _named(f"{name} of object {each.number}"):
+                    dataset.attrs[name] = _attribute(value, numpy)
             count += 1
     return count
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Name what a library cannot write, such as a text with a NUL."""
+    try:
+        yield
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ArchiveError(f"HDF5 cannot hold {what}: {error}; choose other objects, or write a folder") from None
 
 
 def _attribute(value: Any, numpy: Any) -> Any:
@@ -177,7 +233,7 @@ def _attribute(value: Any, numpy: Any) -> Any:
 # --- one array --------------------------------------------------------------------------------------------------------
 
 
-def _npy(stack: Stack, path: str) -> None:
+def _npy(stack: Stack, path: str, _: Arrangement) -> None:
     from numpy import ndindex
     from numpy.lib.format import open_memmap
 
@@ -188,31 +244,34 @@ def _npy(stack: Stack, path: str) -> None:
     file.flush()
 
 
-def _netcdf(stack: Stack, path: str) -> None:
+def _netcdf(stack: Stack, path: str, how: Arrangement) -> None:
     if stack.dtype.kind == "c" or stack.dtype == "float16":
         raise ArchiveError(f"NetCDF has no {stack.dtype}; .h5, .zarr and .npy have")
-    _as_dataset(stack).to_netcdf(path, engine="h5netcdf")
+    _as_dataset(stack, how).to_netcdf(path, engine="h5netcdf")
 
 
-def _zarr(stack: Stack, path: str) -> None:
-    _as_dataset(stack).to_zarr(path, zarr_format=2)
+def _zarr(stack: Stack, path: str, how: Arrangement) -> None:
+    _as_dataset(stack, how).to_zarr(path, zarr_format=2)
 
 
-def _as_dataset(stack: Stack) -> Dataset:
+def _as_dataset(stack: Stack, how: Arrangement) -> Dataset:
     from xmml_native.archive_xarray import to_xarray
 
-    return to_xarray(stack, None, "data").to_dataset()
+    array = to_xarray(stack, how.axes, how.name)
+    if how.name in array.coords or how.name in array.dims:
+        raise ArchiveError(
+            f"{how.name} is an attribute of the objects, and the array cannot have the same name; give it another one "
+            "(--name)"
+        )
+    return array.to_dataset()
 
 
-def _of_arrays(write: Callable[[Stack, str], None]) -> Write:
+def _of_arrays(write: Callable[[Stack, str, Arrangement], None]) -> Write:
     """Return what writes objects as one array."""
 
     def write_array(chosen: Selection, path: str, how: Arrangement) -> int:
         stack = chosen.stack(how.dims, which=how.which, fill=how.fill)
-        try:
-            write(stack, path)
-        except (TypeError, ValueError) as error:  # of a library that has no such attribute or type
-            raise ArchiveError(f"{path}: {error}") from None
+        write(stack, path, how)
         return len(stack)
 
     return write_array
@@ -221,8 +280,8 @@ def _of_arrays(write: Callable[[Stack, str], None]) -> Write:
 #: By suffix; without one, a folder.
 FORMATS: Mapping[str, Format] = {
     "": Format((), _folder, is_one_array=False),
-    ".nc": Format(("xarray", "h5netcdf"), _of_arrays(_netcdf)),
-    ".zarr": Format(("xarray", "zarr"), _of_arrays(_zarr)),
+    ".nc": Format(("xarray", "h5netcdf"), _of_arrays(_netcdf), has_names=True),
+    ".zarr": Format(("xarray", "zarr"), _of_arrays(_zarr), has_names=True),
     ".npy": Format((), _of_arrays(_npy)),
     ".h5": Format(("h5py",), _hdf5, is_one_array=False),
     ".hdf5": Format(("h5py",), _hdf5, is_one_array=False),

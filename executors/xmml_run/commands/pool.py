@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections import Counter
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from xmml_executors.outcome import ExitStatus
 
-from xmml_run.amounts import size
+from xmml_run.amounts import counted, size
 from xmml_run.object_text import object_line, plain_attributes
 from xmml_run.terminal_text import shown
 
@@ -31,7 +32,7 @@ def add_options(parser: ArgumentParser) -> None:
     listing = actions.add_parser("ls", help="list objects, with their attributes")
     listing.add_argument("archive", metavar="ARCHIVE")
     listing.add_argument("--select", metavar="SELECTOR", default="", help=SELECTOR)
-    listing.add_argument("--most", metavar="N", type=_count, help="no more than so many")
+    listing.add_argument("--most", metavar="N", type=_count, help="list at most N objects")
     listing.add_argument("--json", action="store_true", help="an object of JSON a line, with all attributes")
     export = actions.add_parser(
         "export",
@@ -59,8 +60,15 @@ def add_options(parser: ArgumentParser) -> None:
         "--fill",
         metavar="NUMBER",
         type=_number,
-        help="the elements where there is no object; without it NaN, for which whole numbers become real ones",
+        help="the elements where no object is; without it NaN, for which whole numbers and truth values become float64",
     )
+    export.add_argument(
+        "--axes",
+        metavar="NAME,NAME",
+        type=_names,
+        help="the axes of the payloads in .nc and .zarr (axis0, axis1, ...)",
+    )
+    export.add_argument("--name", metavar="NAME", default="data", help="the array in .nc and .zarr (data)")
     verify = actions.add_parser(
         "verify", help="compare each payload with the checksum that was made when it was written"
     )
@@ -85,21 +93,25 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise ArgumentTypeError(f'"{text}" has no name where one is needed; write for example step,member')
+    return names
 
 
 def _number(text: str) -> float | int:
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    raise ArgumentTypeError(f'"{text}" is no number')
 
 
 def _count(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number
+    if not text.isdecimal():
+        raise ArgumentTypeError(f'"{text}" is no number of objects')
+    return int(text)
 
 
 def run(options: Namespace) -> int:
@@ -141,26 +153,28 @@ def _list(archive: Archive, options: Namespace) -> int:
         else:
             print(shown(f"{each.number:>8}  {object_line(each.attributes)}"))
     if not options.json:
-        print(f"{found} of {len(archive)} objects")
+        print(f"{found} of {counted(len(archive), 'object')}")
     return ExitStatus.DONE
 
 
 def _export(archive: Archive, options: Namespace) -> int:
     from xmml_run.object_files import Arrangement, write_objects
 
-    arrangement = Arrangement(options.dims, options.which, options.fill)
+    arrangement = Arrangement(options.dims, options.which, options.fill, options.axes, options.name)
     count = write_objects(_chosen(archive, options), options.to, arrangement)
-    print(f"{count} of {len(archive)} objects are in {shown(options.to)}")
+    print(f"{count} of {counted(len(archive), 'object')} {'is' if count == 1 else 'are'} in {shown(options.to)}")
     return ExitStatus.DONE
 
 
 def _verify(archive: Archive, options: Namespace) -> int:
-    problems = 0
-    for problem in archive.verify():
-        problems += 1
-        print(shown(problem), file=sys.stderr)
-    print(f"{len(archive)} objects, {f'{problems} of them damaged' if problems else 'all as written'}")
-    return ExitStatus.MODEL_ERROR if problems else ExitStatus.DONE
+    found = Counter[str]()
+    for problem in archive.problems():
+        found[problem.kind] += 1
+        print(shown(problem.text), file=sys.stderr)
+    words = {"changed": "changed", "unreadable": "cannot be read"}
+    said = ", ".join(f"{found[kind]:,} {word}" for kind, word in words.items() if found[kind])
+    print(f"{counted(len(archive), 'object')}, {said or 'all as written'}")
+    return ExitStatus.MODEL_ERROR if found else ExitStatus.DONE
 
 
 def _compact(options: Namespace) -> int:
@@ -173,11 +187,12 @@ def _compact(options: Namespace) -> int:
         with Archive(options.archive) as archive:
             raise _no_selector(error, options.select or options.drop, archive) from None
     print(
-        f"{done.kept} of {done.kept + done.dropped} objects stay; "
+        f"{done.kept} of {counted(done.kept + done.dropped, 'object')} {'stays' if done.kept == 1 else 'stay'}; "
         f"the segments had {size(done.bytes_before)}, and have {size(done.bytes_after)}"
     )
     if done.waiting:
         print(
-            f"{done.waiting} segments go when those who read the archive have closed it, with the next that writes it"
+            f"{counted(done.waiting, 'segment')} will be removed by the next program that writes the archive, once "
+            "its readers have closed it"
         )
     return ExitStatus.DONE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,12 @@ class Command:
         """Return what the command says; on its error output if it fails."""
         self._capture.readouterr()
         assert xmml(["pool", action, self.path, *words]) == status
-        told = self._capture.readouterr()
+        told = self.said()
         return told.err if status else told.out
+
+    def said(self) -> Any:
+        """Return what was said since this was asked last."""
+        return self._capture.readouterr()
 
 
 @pytest.fixture
@@ -167,7 +172,10 @@ def test_npy_is_the_array_alone(pool: Command) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["--to", "x.grib"], "x.grib: there are .nc, .zarr, .npy, .h5, .hdf5, and folders, which end in /"),
+        (["--to", "x.grib"], "x.grib: no format has the suffix .grib; use .nc, .zarr, .npy, .h5, .hdf5, or FOLDER/"),
+        (["--to", ""], "the path is empty: name a file with one of .nc, .zarr, .npy, .h5, .hdf5, or a folder"),
+        (["--to", "x.npy", "--axes", "x"], "x.npy has no names; the array and its axes have names in .nc, .zarr"),
+        (["--to", "x.NPY", "--name", "x"], "x.NPY has no names"),
         (["--to", "fields.archive/"], "there is fields.archive already"),
         (["--to", "none/x.npy"], "none/x.npy cannot be written: No such file or directory"),
         (["--to", "x.npy"], "objects 1 and 2 have different shapes, (2,) and (3,)"),
@@ -206,8 +214,8 @@ def test_objects_are_dropped(pool: Command) -> None:
     assert pool.told("compact", "--drop", "param = 'u'").startswith("3 of 5 objects stay; the segments had ")
     assert pool.told("compact", "--last-of", "step,param").startswith("2 of 3 objects stay; ")
     assert "step=1 param=t" in pool.told("ls", "--most", "1")
-    assert pool.told("compact", "--select", "step = 0").startswith("1 of 2 objects stay; ")
-    assert pool.told("verify") == "1 objects, all as written\n"
+    assert pool.told("compact", "--select", "step = 0").startswith("1 of 2 objects stays; ")
+    assert pool.told("verify") == "1 object, all as written\n"
 
 
 @pytest.mark.parametrize("option", ["--drop", "--select"])
@@ -223,7 +231,7 @@ def test_segments_that_stay_for_readers_are_told(pool: Command) -> None:
 
     pool.write(field(0, "t"), field(1, "t"))
     with Archive(pool.path):
-        assert "1 segments go when those who read the archive have closed it" in pool.told(
+        assert "1 segment will be removed by the next program that writes the archive, once its" in pool.told(
             "compact", "--drop", "step = 0"
         )
 
@@ -234,3 +242,96 @@ def test_an_archive_that_is_being_written_is_not_compacted(pool: Command) -> Non
     pool.write(field(0, "t"))
     with ArchiveWriter(pool.path):
         assert pool.told("compact", status=2) == f"xmml pool compact: {pool.path} is being written by another program\n"
+
+
+def test_a_suffix_may_have_capitals(pool: Command) -> None:
+    pool.write(field(0, "t"))
+    assert pool.told("export", "--to", "X.NPY") == "1 of 1 object is in X.NPY\n"
+    assert np.load("X.NPY").tolist() == [[0, 0]]
+
+
+def test_changed_and_unreadable_objects_are_counted_apart(pool: Command) -> None:
+    pool.write(field(0, "t"), field(1, "t"))
+    pool.write(field(2, "t"))
+    segment = Path(pool.path, "segment-000001")
+    content = bytearray(segment.read_bytes())
+    content[-1] ^= 1
+    segment.write_bytes(content)
+    Path(pool.path, "segment-000002").unlink()
+    assert xmml(["pool", "verify", pool.path]) == 1
+    assert pool.said().out == "3 objects, 1 changed, 1 cannot be read\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["export", "--to", "x.npy", "--fill", "x"], 'argument --fill: "x" is no number'),
+        (["ls", "--most", "-1"], 'argument --most: "-1" is no number of objects'),
+        (["compact", "--last-of", ""], 'argument --last-of: "" has no name where one is needed'),
+        (["export", "--to", "x.npy", "--dims", "step,,param"], 'argument --dims: "step,,param" has no name'),
+    ],
+)
+def test_words_that_an_option_cannot_have_are_told(pool: Command, words: list[str], problem: str) -> None:
+    pool.write(field(0, "t"))
+    with pytest.raises(SystemExit):
+        xmml(["pool", words[0], pool.path, *words[1:]])
+    assert problem in pool.said().err
+
+
+@pytest.mark.parametrize("payload", [None, "a\0b"])
+def test_what_hdf5_cannot_hold_is_named_and_leaves_nothing(pool: Command, payload: str | None) -> None:
+    path = written(pool.folder, [(1, {"s": "whole"}), (payload, {"s": "whole" if payload else "a\0b"})], "s:str")
+    what = "the payload of object 2" if payload else "s of object 2"
+    pool.path = path
+    assert f"HDF5 cannot hold {what}: " in pool.told("export", "--to", "x.h5", status=2)
+    assert [each.name for each in pool.folder.iterdir()] == ["objects.archive"]
+
+
+@pytest.mark.parametrize("suffix", [".nc", ".zarr"])
+def test_attributes_that_are_called_as_the_array_or_its_axes_are_told_with_the_way_out(
+    pool: Command, suffix: str
+) -> None:
+    import xarray
+
+    objects = [(np.ones(2), {"data": step, "axis0": -step}) for step in range(2)]
+    pool.path = written(pool.folder, objects, "data:int axis0:int")
+    to = f"x{suffix}"
+    assert "axis0 is an attribute of the objects" in pool.told("export", "--to", to, status=2)
+    told = pool.told("export", "--to", to, "--axes", "x", status=2)
+    assert "data is an attribute of the objects, and the array cannot have the same name; give it another one" in told
+    pool.told("export", "--to", to, "--axes", "x", "--name", "height")
+    with xarray.open_dataset(to, engine="h5netcdf" if suffix == ".nc" else "zarr") as found:
+        assert (found["height"].dims, found["data"].values.tolist()) == (("object", "x"), [0, 1])
+
+
+def test_a_file_that_a_library_cannot_write_is_told_by_the_path_that_it_would_have(
+    pool: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import xarray
+
+    def refused(_: object, path: str, **__: object) -> None:
+        raise ValueError(f"no way to {path}")
+
+    monkeypatch.setattr(xarray.Dataset, "to_netcdf", refused)
+    pool.write(field(0, "t"))
+    told = pool.told("export", "--to", "x.nc", status=2)
+    assert told == "xmml pool export: x.nc cannot be written: no way to x.nc\n"
+
+
+def test_what_an_export_that_was_killed_left_goes_with_the_next_one(pool: Command) -> None:
+    import fcntl
+
+    pool.write(field(0, "t"))
+    old, used, new = (pool.folder / f".xmml-export-{name}" for name in ("old", "used", "new"))
+    for folder in (old, used, new):
+        folder.mkdir()
+        (folder / "x.npy").touch()
+    for folder in (old, used):
+        os.utime(folder, (0, 0))
+    descriptor = os.open(used, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        pool.told("export", "--to", "x.npy")
+    finally:
+        os.close(descriptor)
+    assert (old.exists(), used.exists(), new.exists()) == (False, True, True)
