@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         RunAborted,
         Submodel,
     )
-    from xmml_native.archive import Archive, ArchivedObject, ArchiveError, open_archive
+    from xmml_native.archives.archive import Archive, ArchivedObject, ArchiveError, open_archive
 
     from xmml.notebook import load
     from xmml.path import Path
@@ -69,13 +69,13 @@ __version__ = "0.1.0"
 
 #: What models are worked with, and where it is: a submodel needs none of it.
 _LANGUAGE = {
-    "Archive": "xmml_native.archive",
-    "ArchiveError": "xmml_native.archive",
-    "ArchivedObject": "xmml_native.archive",
+    "Archive": "xmml_native.archives.archive",
+    "ArchiveError": "xmml_native.archives.archive",
+    "ArchivedObject": "xmml_native.archives.archive",
     "ModelError": "xmml.problems",
     "Path": "xmml.path",
     "load": "xmml.notebook",
-    "open_archive": "xmml_native.archive",
+    "open_archive": "xmml_native.archives.archive",
 }
 _NATIVE = frozenset(__all__) - {"__version__"} - frozenset(_LANGUAGE)
 

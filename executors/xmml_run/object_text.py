@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
+
+from xmml_native.archives.plain import plain_attributes
 
 #: A payload is shown if it takes no more characters.
 SHORT = 60
-
-
-def plain_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return attributes as JSON can hold them."""
-    return {
-        name: value.isoformat() if isinstance(value, datetime) else value.hex() if isinstance(value, bytes) else value
-        for name, value in attributes.items()
-    }
 
 
 def object_line(attributes: Mapping[str, Any], data: Any = None) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from xmml_native.archive import ArchiveWriter
+from xmml_native.archives.writer import ArchiveWriter
 
 
 def written(

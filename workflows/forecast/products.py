@@ -12,9 +12,9 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
-from xmml_native.archive import Archive, ArchivedObject
 
 import xmml
+from xmml import Archive, ArchivedObject
 
 matplotlib.use("Agg")
 from matplotlib import pyplot

@@ -10,13 +10,14 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from xmml_executors.outcome import ExitStatus
+from xmml_native.archives.plain import plain_attributes
 
 from xmml_run.amounts import counted, size
-from xmml_run.object_text import object_line, plain_attributes
+from xmml_run.object_text import object_line
 from xmml_run.terminal_text import shown
 
 if TYPE_CHECKING:
-    from xmml_native.archive import Archive, ArchiveError, Selection
+    from xmml_native.archives.archive import Archive, ArchiveError, Selection
 
 DESCRIPTION = (
     "Look into an archive, which a terminal of class archive has written, and take objects out of it. "
@@ -116,7 +117,7 @@ def _count(text: str) -> int:
 
 def run(options: Namespace) -> int:
     """List, export or verify objects, or compact their archive."""
-    from xmml_native.archive import Archive, ArchiveError
+    from xmml_native.archives.archive import Archive, ArchiveError
 
     try:
         if options.action == "compact":
@@ -136,7 +137,7 @@ def _chosen(archive: Archive, options: Namespace) -> Selection:
 
 
 def _no_selector(error: ValueError, selector: str, archive: Archive) -> ArchiveError:
-    from xmml_native.archive import ArchiveError
+    from xmml_native.archives.archive import ArchiveError
 
     problem, first, end = error.args
     marked = f"{selector}\n{' ' * first}{'^' * max(1, end - first)}"
@@ -158,7 +159,7 @@ def _list(archive: Archive, options: Namespace) -> int:
 
 
 def _export(archive: Archive, options: Namespace) -> int:
-    from xmml_run.object_files import Arrangement, write_objects
+    from xmml_native.archives.exporters import Arrangement, write_objects
 
     arrangement = Arrangement(options.dims, options.which, options.fill, options.axes, options.name)
     count = write_objects(_chosen(archive, options), options.to, arrangement)
@@ -178,8 +179,8 @@ def _verify(archive: Archive, options: Namespace) -> int:
 
 
 def _compact(options: Namespace) -> int:
-    from xmml_native.archive import Archive
-    from xmml_native.archive_compaction import compact_archive
+    from xmml_native.archives.archive import Archive
+    from xmml_native.archives.compaction import compact_archive
 
     try:
         done = compact_archive(options.archive, select=options.select, drop=options.drop, last_of=options.last_of)

@@ -16,7 +16,7 @@ from xmml_run.tapping import add_tap_options, join_as_tap
 from xmml_run.terminal_text import shown
 
 if TYPE_CHECKING:
-    from xmml_native.archive import ArchiveWriter
+    from xmml_native.archives.writer import ArchiveWriter
 
 DESCRIPTION = (
     "Keep what passes out ports of a run that goes on in an archive, until the run ends or Ctrl-C. The run does not "
@@ -32,7 +32,8 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Keep objects until the run ends."""
-    from xmml_native.archive import ArchiveError, ArchiveWriter
+    from xmml_native.archives.writer import ArchiveWriter
+    from xmml_native.errors import ArchiveError
 
     is_new = not os.path.lexists(options.output)
     try:
@@ -54,8 +55,8 @@ def run(options: Namespace) -> int:
 
 def _keep(archive: ArchiveWriter, output: str) -> int:
     from xmml_native import Instance
+    from xmml_native.archives.terminal import keep_all
     from xmml_native.errors import RunAborted
-    from xmml_native.terminals import keep_all
 
     with Instance() as me:
         try:

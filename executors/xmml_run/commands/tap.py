@@ -10,9 +10,10 @@ from argparse import ArgumentParser, Namespace
 
 from xmml_executors.outcome import ExitStatus
 from xmml_executors.taps import PORT
+from xmml_native.archives.plain import plain_attributes
 
 from xmml_run.errors import NotARun
-from xmml_run.object_text import object_line, plain_attributes
+from xmml_run.object_text import object_line
 from xmml_run.tapping import add_tap_options, join_as_tap
 from xmml_run.terminal_text import shown
 

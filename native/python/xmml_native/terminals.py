@@ -22,6 +22,7 @@ Parameters of an archive
 
 from __future__ import annotations
 
+import importlib
 import os
 
 from xmml_native._native import Message
@@ -32,29 +33,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
-    from xmml_native.archive import ArchiveWriter
     from xmml_native.instance import Instance
 
 #: File name suffix of each format where the model gives no file name.
 SUFFIXES = {"npy": ".npy", "csv": ".csv", "text": ".txt"}
 
+#: Programs of terminals that stand in packages above this module: they are loaded by their names, as classes are.
+OF_OBJECTS = {"archive": "xmml_native.archives.terminal:run"}
+
 
 def run(me: Instance, form: str) -> None:
     """Run the built-in terminal for files of ``form``: a source if its port is an out port, else a sink."""
-    if form not in (*SUFFIXES, "archive"):
-        raise Error(f'{me.name}: there is no built-in terminal "{form}"; there are {", ".join(SUFFIXES)}, archive')
+    known = (*SUFFIXES, *OF_OBJECTS)
+    if form not in known:
+        raise Error(f'{me.name}: there is no built-in terminal "{form}"; there are {", ".join(known)}')
     ports = me.spec["ports"]
     if len(ports) != 1:
         raise Error(f"{me.name}: a terminal has one port; the model gives it {len(ports)}")
     port = ports[0]["name"]
-    if form == "archive":
-        if ports[0]["direction"] == "out":
-            put_all(me, port)
-        else:
-            from xmml_native.archive import ArchiveWriter
-
-            with ArchiveWriter(me.param("file", default=f"{me.name}.archive")) as archive:
-                keep_all(me, port, archive)
+    if form in OF_OBJECTS:
+        module, _, name = OF_OBJECTS[form].partition(":")
+        program = getattr(importlib.import_module(module), name)
+        program(me, port, ports[0]["direction"])
     elif ports[0]["direction"] == "out":
         send_all(me, port, form)
     else:
@@ -147,51 +147,6 @@ def _read_numbers(me: Instance, path: str, form: str) -> Any:
     rows = numpy.loadtxt(path, delimiter=delimiter, skiprows=skip, ndmin=2)
     # A table stays a table in csv; in text one line, or one number per line, is a row of numbers.
     return rows.reshape(-1) if form == "text" and 1 in rows.shape else rows
-
-
-# --- archives ---------------------------------------------------------------------------------------------------------
-
-
-def keep_all(me: Instance, port: str, archive: ArchiveWriter) -> int:
-    """Write every object that is chosen for ``port`` into an archive, until all its writers have left; return how many
-    that were."""
-    from xmml_native.errors import ReceiveTimeoutError
-
-    count = 0
-    for conduit in me.spec["conduits"]:
-        archive.declare(conduit["pool"]["attributes"])
-    while True:
-        try:
-            found = me.take(port, timeout=archive.due_in())
-        except ReceiveTimeoutError:
-            archive.commit()
-            continue
-        if found is None:
-            return count
-        count += 1
-        attributes = found.attributes
-        archive.append(
-            found.data,
-            {name: value for name, value in attributes.items() if not name.startswith("sys.")},
-            {name: value for name, value in attributes.items() if name.startswith("sys.")},
-        )
-        if not attributes.get("sys.follow") and archive.due_in() == 0:
-            archive.commit()
-
-
-def put_all(me: Instance, port: str) -> None:
-    """Put the objects of an archive, with the attributes that were declared for them."""
-    from xmml_native.archive import Archive
-
-    path = me.param("file", default="")
-    with Archive(os.path.join(os.environ.get("XMML_MODEL_DIR", ""), path)) as archive:
-        try:
-            chosen = archive.select(me.param("select", default=""))
-        except ValueError as error:
-            raise Error(f'{me.name}: the parameter "select" is no selector of {path}: {error.args[0]}') from None
-        for found in chosen:
-            own = {name: value for name, value in found.attributes.items() if not name.startswith("sys.")}
-            me.put(port, found.data, **own)
 
 
 # --- sinks ------------------------------------------------------------------------------------------------------------

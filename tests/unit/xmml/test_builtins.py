@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from xmml_native import Error, mappers, terminals
 from xmml_native._native import filter_outputs
+from xmml_native.archives import terminal as archive_terminal
 
 from xmml.builtins import CLASSES, FILTERS, MAPPERS, TERMINAL_PARAMETERS, TERMINALS, TERMINALS_OF_OBJECTS
 
@@ -41,6 +42,6 @@ def test_the_mappers_and_terminals_are_those_of_the_runtime() -> None:
 
 
 def test_the_parameters_of_terminals_are_those_that_they_ask_for() -> None:
-    source = Path(terminals.__file__).read_text(encoding="utf-8")
-    asked = set(re.findall(r'me\.param\("(\w+)"', source))
+    sources = [Path(module.__file__).read_text(encoding="utf-8") for module in (terminals, archive_terminal)]
+    asked = {name for source in sources for name in re.findall(r'me\.param\("(\w+)"', source)}
     assert asked == TERMINAL_PARAMETERS["source"] | TERMINAL_PARAMETERS["sink"]

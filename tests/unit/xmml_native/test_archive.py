@@ -21,9 +21,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xmml_native import archive_segments as module
-from xmml_native.archive import Archive, ArchiveError, ArchiveWriter
-from xmml_native.archive_index import SYSTEM
+from xmml_native.archives import segments as module
+from xmml_native.archives.archive import Archive, ArchiveError
+from xmml_native.archives.index import SYSTEM
+from xmml_native.archives.writer import ArchiveWriter
 
 import xmml
 
@@ -209,7 +210,7 @@ def test_who_reads_while_another_writes_sees_what_was_committed(tmp_path: Path) 
 
 KILLED = """
 import sys, numpy as np
-from xmml_native.archive import ArchiveWriter
+from xmml_native.archives.writer import ArchiveWriter
 archive = ArchiveWriter(sys.argv[1])
 archive.declare("step:int first:int")
 first = int(sys.argv[2])
@@ -245,7 +246,8 @@ def test_a_writer_that_is_killed_leaves_whole_transactions_and_everything_that_i
 
 FULL = """
 import resource, sys
-from xmml_native.archive import ArchiveError, ArchiveWriter
+from xmml_native.errors import ArchiveError
+from xmml_native.archives.writer import ArchiveWriter
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
 archive = ArchiveWriter(sys.argv[1])
 archive.declare("step:int")
@@ -564,7 +566,7 @@ def test_a_commit_that_fails_is_rolled_back_and_keeps_nobody_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = written(tmp_path, [])
-    monkeypatch.setattr("xmml_native.archive_index._LOCK_WAITS", 1)
+    monkeypatch.setattr("xmml_native.archives.index._LOCK_WAITS", 1)
     archive = ArchiveWriter(path)
     with kept_from_committing(path):
         archive._index.execute("PRAGMA busy_timeout = 1")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import xarray
 from archives import written
-from xmml_native.archive_segments import MappedSegments
+from xmml_native.archives.segments import MappedSegments
 
 import xmml
 from xmml import ArchiveError, open_archive
@@ -246,7 +246,7 @@ def test_an_index_that_lies_about_a_payload_is_an_error_when_it_is_read(tmp_path
 
 def test_without_xarray_the_error_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xarray", None)
-    monkeypatch.delitem(sys.modules, "xmml_native.archive_xarray", raising=False)
+    monkeypatch.delitem(sys.modules, "xmml_native.archives.data_array", raising=False)
     with fields(tmp_path, [field(0, 1)]) as archive, pytest.raises(ImportError, match="pip install xarray"):
         archive.select().to_xarray()
 

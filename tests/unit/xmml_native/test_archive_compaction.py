@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from archives import written
-from xmml_native import archive_segments
-from xmml_native.archive import Archive, ArchiveError, ArchiveWriter
-from xmml_native.archive_compaction import compact_archive
+from xmml_native.archives import segments as archive_segments
+from xmml_native.archives.archive import Archive, ArchiveError
+from xmml_native.archives.compaction import compact_archive
+from xmml_native.archives.writer import ArchiveWriter
 
 
 def steps(path: str) -> list[int]:
@@ -109,7 +110,7 @@ def test_segments_of_which_everything_stays_are_left_alone(tmp_path: Path) -> No
 
 def test_long_segments_are_followed_by_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive_segments, "SEGMENT_BYTES", 2000)
-    monkeypatch.setattr("xmml_native.archive_compaction.MOST_BYTES", 1000)
+    monkeypatch.setattr("xmml_native.archives.compaction.MOST_BYTES", 1000)
     path = of_steps(tmp_path, range(12))
     compact_archive(path, drop="step < 2")
     assert steps(path) == list(range(2, 12))
@@ -138,7 +139,7 @@ def test_who_reads_goes_on_and_what_it_needs_is_removed_when_it_has_closed_the_a
 def test_a_reader_of_another_process_goes_on(tmp_path: Path) -> None:
     path = of_steps(tmp_path, range(10))
     program = (
-        "import sys; from xmml_native.archive import Archive; archive = Archive(sys.argv[1]); found = list(archive);"
+        "import sys; from xmml import Archive; archive = Archive(sys.argv[1]); found = list(archive);"
         "print(flush=True); input(); print([int(each.data[0]) for each in found])"
     )
     with subprocess.Popen(
@@ -199,8 +200,9 @@ def test_payloads_that_were_changed_before_are_still_told(tmp_path: Path) -> Non
 
 KILLED = """
 import os, shutil, signal, sys
-from xmml_native.archive import Archive, ArchiveWriter
-from xmml_native.archive_compaction import compact_archive
+from xmml_native.archives.archive import Archive
+from xmml_native.archives.writer import ArchiveWriter
+from xmml_native.archives.compaction import compact_archive
 
 path, copy = sys.argv[1:3]
 moments = {"write", "fsync", "fdatasync", "execute", "executemany", "open", "unlink", "close"}
@@ -259,8 +261,8 @@ def test_killed_at_any_moment_there_is_the_old_archive_or_the_new_one(tmp_path: 
 
 FULL = """
 import resource, sys
-from xmml_native.archive import ArchiveError
-from xmml_native.archive_compaction import compact_archive
+from xmml_native.archives.archive import ArchiveError
+from xmml_native.archives.compaction import compact_archive
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 try:
     compact_archive(sys.argv[1], drop="step = 0")

@@ -17,7 +17,8 @@ from archives import written
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xmml_native._native import AttributeSchema, Selector
-from xmml_native.archive import Archive, ArchiveError, ArchiveWriter
+from xmml_native.archives.archive import Archive, ArchiveError
+from xmml_native.archives.writer import ArchiveWriter
 
 ATTRIBUTES = "i:int u:uint r:real s:str e:enum(x,y,z) t:time b:bool li:int[] by:bytes"
 LARGE = 2**63

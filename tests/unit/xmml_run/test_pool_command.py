@@ -227,7 +227,7 @@ def test_an_empty_selector_drops_nothing(pool: Command, option: str, selector: s
 
 
 def test_segments_that_stay_for_readers_are_told(pool: Command) -> None:
-    from xmml_native.archive import Archive
+    from xmml_native.archives.archive import Archive
 
     pool.write(field(0, "t"), field(1, "t"))
     with Archive(pool.path):
@@ -237,7 +237,7 @@ def test_segments_that_stay_for_readers_are_told(pool: Command) -> None:
 
 
 def test_an_archive_that_is_being_written_is_not_compacted(pool: Command) -> None:
-    from xmml_native.archive import ArchiveWriter
+    from xmml_native.archives.writer import ArchiveWriter
 
     pool.write(field(0, "t"))
     with ArchiveWriter(pool.path):

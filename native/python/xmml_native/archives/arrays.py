@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -11,7 +10,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from xmml_native.archived_object import ArchivedObject
+from xmml_native.archives.archived_object import ArchivedObject
+from xmml_native.archives.plain import single
 from xmml_native.errors import ArchiveError
 
 #: Which of objects that have the same place counts.
@@ -148,7 +148,7 @@ class Stack:
         first = next(iter(values.values()))
         if all(value == first for value in values.values()):
             if first is not None:
-                self.attributes[name] = _plain(first)
+                self.attributes[name] = single(first)
             return
         for axis, dim in enumerate(self.dims):
             along: dict[int, Any] = {}
@@ -236,7 +236,7 @@ def _column(kind: str, values: Sequence[Any]) -> np.ndarray[Any, Any]:
     if kind in ("bool", "int", "uint", "real"):
         types = {"bool": "bool", "int": "int64", "uint": "uint64"}
         return np.array(_or(np.nan, values), types.get(kind, "float64") if is_complete else "float64")
-    return np.array([str(_plain(value)) for value in _or("", values)])
+    return np.array([str(single(value)) for value in _or("", values)])
 
 
 def _or(absent: Any, values: Iterable[Any]) -> list[Any]:
@@ -245,14 +245,3 @@ def _or(absent: Any, values: Iterable[Any]) -> list[Any]:
 
 def _in_utc(value: datetime) -> datetime:
     return (value if value.tzinfo is None else value.astimezone(UTC)).replace(tzinfo=None)
-
-
-def _plain(value: Any) -> Any:
-    """Return the value of an attribute as a number or text, which files of every kind can hold."""
-    if isinstance(value, bool):
-        return int(value)
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, bytes):
-        return value.hex()
-    return json.dumps(value) if isinstance(value, list) else value

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from xmml_native._native import deserialize
-from xmml_native.archive_segments import MappedSegments, segment_name
+from xmml_native.archives.segments import MappedSegments, segment_name
 from xmml_native.errors import ArchiveError
 
 

@@ -13,16 +13,18 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from xmml_native.archive import ArchivedObject, ArchiveError, Selection
-
-from xmml_run.object_text import plain_attributes
+from xmml_native.archives.archive import Selection
+from xmml_native.archives.archived_object import ArchivedObject
+from xmml_native.archives.plain import plain, plain_attributes
+from xmml_native.errors import ArchiveError
+from xmml_native.terminals import npy_bytes
 
 if TYPE_CHECKING:
     from xarray import Dataset
-    from xmml_native.archive_arrays import Stack, Which
+
+    from xmml_native.archives.arrays import Stack, Which
 
 #: What is written is in a folder of such a name until it is whole; the folder is locked by then.
 _PARTS, _BEGINNING_S = ".xmml-export-", 60.0
@@ -172,8 +174,6 @@ def _written(each: ArchivedObject, folder: str) -> str:
     if isinstance(data, bytes | str):
         name, content = (f"{stem}.bin", data) if isinstance(data, bytes) else (f"{stem}.txt", data.encode())
     elif hasattr(data, "dtype"):
-        from xmml_native.terminals import npy_bytes
-
         name, content = f"{stem}.npy", npy_bytes(data)
     else:
         name, content = f"{stem}.json", _json(data).encode()
@@ -225,9 +225,7 @@ def _named(what: str) -> Iterator[None]:
 
 
 def _attribute(value: Any, numpy: Any) -> Any:
-    if isinstance(value, bytes):
-        return numpy.frombuffer(value, "uint8")
-    return value.isoformat() if isinstance(value, datetime) else value
+    return numpy.frombuffer(value, "uint8") if isinstance(value, bytes) else plain(value)
 
 
 # --- one array --------------------------------------------------------------------------------------------------------
@@ -255,7 +253,7 @@ def _zarr(stack: Stack, path: str, how: Arrangement) -> None:
 
 
 def _as_dataset(stack: Stack, how: Arrangement) -> Dataset:
-    from xmml_native.archive_xarray import to_xarray
+    from xmml_native.archives.data_array import to_xarray
 
     array = to_xarray(stack, how.axes, how.name)
     if how.name in array.coords or how.name in array.dims:

@@ -1,72 +1,40 @@
-"""Archives: objects of pools on disk, found by their attributes.
-
-An archive is a folder. Payloads stand one behind the other in segments (``segment-000001``, ...), which are only ever
-appended to: each as the filter ``serialize`` writes it, with the elements of its first array at a multiple of 64 bytes.
-What is known of each object stands in ``index.sqlite``: a row for an object, a column for an attribute. Rows are
-written in a transaction when their payloads are on the disk, so that a program or machine that fails at any moment
-leaves whole objects, and whole groups of them, or none.
-
->>> with ArchiveWriter("fields.archive") as archive:
-...     archive.declare("step:int[0..]!")
-...     archive.append(np.zeros((3, 4)), {"step": 6}, {})
->>> with Archive("fields.archive") as archive:
-...     for field in archive.select("step % 6 = 0"):
-...         print(field["step"], field.data.mean())
-"""
+"""Reads archives: objects are found by their attributes, and their payloads are mapped."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sqlite3
-import time
-import zlib
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from xmml_native._native import Attributes, AttributeSchema, Selector, serialize
-from xmml_native.archive_index import (
+from xmml_native._native import Attributes, AttributeSchema, Selector
+from xmml_native.archives.archived_object import ArchivedObject, Problem
+from xmml_native.archives.index import (
     INDEX,
-    LEFT_OVERS,
     NUMBER,
     PLACE,
     SYSTEM,
-    declare,
-    highest,
-    last_number,
+    declarations,
     loaded,
     narrowing,
     open_index,
-    stored,
     system_columns,
-    tidy,
-    transaction,
 )
-from xmml_native.archive_segments import (
+from xmml_native.archives.segments import (
     MappedSegments,
-    SegmentAppender,
     lock_for_reading,
-    lock_for_writing,
-    not_written,
-    segments_of,
 )
-from xmml_native.archived_object import ArchivedObject, Problem
 from xmml_native.errors import ArchiveError
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
     from xarray import DataArray
 
-    from xmml_native.archive_arrays import Stack, Which
+    from xmml_native.archives.arrays import Stack, Which
 
-__all__ = ["Archive", "ArchiveError", "ArchiveWriter", "ArchivedObject", "Problem", "Selection", "open_archive"]
-
-#: What waits to be written in one transaction at most: objects, bytes, seconds.
-MOST_OBJECTS, MOST_BYTES, MOST_SECONDS = 4096, 64 << 20, 1.0
+__all__ = ["Archive", "ArchiveError", "ArchivedObject", "Problem", "Selection", "open_archive"]
 
 #: So many rows are read at a time.
 _ROWS = 1000
@@ -82,165 +50,6 @@ def open_archive(folder: str) -> Archive:
         ArchiveError: there is no archive, or one of another format.
     """
     return Archive(folder)
-
-
-class ArchiveWriter:
-    """Appends objects to an archive, which is made if it is not there.
-
-    Once it fails to write, it takes no more objects: a part of a group could become visible otherwise.
-
-    Args:
-        folder: the archive.
-
-    Raises:
-        ArchiveError: it is no archive, has another format, or is being written by another program.
-    """
-
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-        #: For each object its columns, and their values.
-        self._rows: list[tuple[tuple[str, ...], tuple[Any, ...]]] = []
-        self._pending_bytes = 0
-        self._since = 0.0
-        self._failure: ArchiveError | None = None
-        try:
-            os.makedirs(folder, exist_ok=True)
-        except OSError as error:
-            raise not_written(folder, error) from None
-        self._lock = lock_for_writing(folder)
-        try:
-            self._index, self._types, self._columns = open_index(folder, may_be_new=True)
-            if os.path.exists(os.path.join(folder, LEFT_OVERS)):
-                tidy(folder, self._index)
-            self._schema = AttributeSchema(_declarations(self._types))
-            self._last = last_number(self._index)
-            self._segments = SegmentAppender(folder, max([*segments_of(folder), highest(self._index, "segment")]))
-        except (OSError, sqlite3.Error) as error:
-            os.close(self._lock)
-            raise not_written(folder, error) from None
-        except BaseException:
-            os.close(self._lock)
-            raise
-
-    def declare(self, attributes: str) -> None:
-        """Add attributes that objects can have from now on.
-
-        Raises:
-            ArchiveError: one of them has another type in the objects that the archive holds.
-        """
-        declare(self.folder, self._index, self._types, self._columns, attributes)
-        self._schema = AttributeSchema(_declarations(self._types))
-
-    def append(self, data: Any, attributes: Mapping[str, Any], system: Mapping[str, Any]) -> None:
-        """Write an object, which becomes visible with the next `commit`.
-
-        Args:
-            data: its payload.
-            attributes: those that were declared; those that are `None` it does not have.
-            system: those that every object has, `sys.t` and the others.
-
-        Raises:
-            ArchiveError: an attribute was not declared or cannot have this value, or there is no room. Then this
-                object is not in the archive.
-        """
-        self._raise_if_failed()
-        own = {name: value for name, value in attributes.items() if value is not None}
-        system = {name: value for name, value in system.items() if value is not None}
-        try:
-            self._schema.complete(own, system)
-        except (TypeError, ValueError) as error:
-            raise ArchiveError(
-                f"{self.folder}: {error}; declared are {_declarations(self._types) or 'no attributes'}"
-            ) from None
-        payload = serialize(data)
-        with memoryview(cast("Any", payload)) as view:
-            try:
-                place = self._segments.append(view)
-            except ArchiveError as error:
-                self._fail(error)
-                raise
-            types, known = {**self._types, **SYSTEM}, {**own, **system}
-            values = [stored(kind, known[name]) if name in known else None for name, kind in types.items()]
-            columns = (NUMBER, *PLACE, *self._columns.values(), *SYSTEM)
-            self._last += 1
-            self._rows.append((columns, (self._last, *place, len(view), zlib.crc32(view), *values)))
-            self._pending_bytes += len(view)
-        if len(self._rows) == 1:
-            self._since = time.monotonic()
-
-    def due_in(self) -> float | None:
-        """Return in how many seconds a `commit` is due; `None`: nothing waits for one."""
-        if not self._rows:
-            return None
-        if len(self._rows) >= MOST_OBJECTS or self._pending_bytes >= MOST_BYTES:
-            return 0.0
-        return max(0.0, self._since + MOST_SECONDS - time.monotonic())
-
-    def commit(self) -> None:
-        """Make visible what was appended: it survives from now on, whatever fails.
-
-        Raises:
-            ArchiveError: it cannot be written; then nothing of it is visible.
-        """
-        self._raise_if_failed()
-        if not self._rows:
-            return
-        try:
-            self._segments.sync()
-            with transaction(self.folder, self._index):
-                for columns, some in groupby(self._rows, key=lambda row: row[0]):
-                    named, marks = ", ".join(f'"{column}"' for column in columns), ", ".join("?" * len(columns))
-                    insert = f"INSERT INTO objects ({named}) VALUES ({marks})"
-                    self._index.executemany(insert, (values for _, values in some))
-        except (OSError, sqlite3.Error) as error:
-            problem = not_written(self.folder, error)
-            self._fail(problem)
-            raise problem from None
-        self._forget_pending()
-
-    def _fail(self, problem: ArchiveError) -> None:
-        self._failure = problem
-        self._forget_pending()
-
-    def _forget_pending(self) -> None:
-        self._rows, self._pending_bytes = [], 0
-
-    def _raise_if_failed(self) -> None:
-        if self._failure is not None:
-            raise ArchiveError(
-                f"this writer takes no more objects: {self._failure}; open the archive anew to add objects"
-            )
-
-    def close(self) -> None:
-        """Commit, and let others write.
-
-        Raises:
-            ArchiveError: the rest cannot be written. A writer that failed before has told that already.
-        """
-        try:
-            if self._failure is None:
-                self.commit()
-                with contextlib.suppress(sqlite3.Error):  # it only helps SQLite to choose among attributes
-                    self._index.execute("PRAGMA analysis_limit = 1000")
-                    self._index.execute("ANALYZE")
-        finally:
-            self._let_go()
-
-    def _let_go(self) -> None:
-        self._segments.close()
-        self._index.close()
-        os.close(self._lock)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self._let_go()
 
 
 class Archive:
@@ -273,7 +82,7 @@ class Archive:
     @property
     def attributes(self) -> str:
         """The declarations of the attributes that the objects can have, as in `run:attributes`."""
-        return _declarations(self._types)
+        return declarations(self._types)
 
     def __len__(self) -> int:
         return int(self._query("SELECT count(*) FROM objects")[0][0])
@@ -416,11 +225,6 @@ class Archive:
         self.close()
 
 
-def _declarations(types: Mapping[str, str]) -> str:
-    """Return attributes with their types as `run:attributes` declares them."""
-    return " ".join(f"{name}:{kind}" for name, kind in types.items())
-
-
 class Selection:
     """The objects of an archive that a selector chooses. Each iteration looks for them anew.
 
@@ -444,7 +248,7 @@ class Selection:
         Raises:
             ArchiveError: as of `to_xarray`.
         """
-        from xmml_native.archive_arrays import Stack
+        from xmml_native.archives.arrays import Stack
 
         if isinstance(dims, str):
             raise ArchiveError(f'dims is a list of attributes, not a text: dims=["{dims}"]')
@@ -480,7 +284,7 @@ class Selection:
             ImportError: xarray is not installed.
         """
         try:
-            from xmml_native.archive_xarray import to_xarray
+            from xmml_native.archives.data_array import to_xarray
         except ModuleNotFoundError as missing:
             if missing.name != "xarray":
                 raise

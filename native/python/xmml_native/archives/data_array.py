@@ -9,7 +9,7 @@ import xarray
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
-from xmml_native.archive_arrays import Stack
+from xmml_native.archives.arrays import Stack
 from xmml_native.errors import ArchiveError
 
 

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from xmml_native.archive import MOST_BYTES, Archive
-from xmml_native.archive_index import (
+from xmml_native.archives.archive import Archive
+from xmml_native.archives.index import (
     LEFT_OVERS,
     NUMBER,
     PLACE,
@@ -28,7 +28,7 @@ from xmml_native.archive_index import (
     tidy,
     transaction,
 )
-from xmml_native.archive_segments import (
+from xmml_native.archives.segments import (
     ALIGNMENT,
     MappedSegments,
     SegmentAppender,
@@ -37,6 +37,7 @@ from xmml_native.archive_segments import (
     segment_name,
     segments_of,
 )
+from xmml_native.archives.writer import MOST_BYTES
 from xmml_native.errors import ArchiveError
 
 

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from xmml_native._native import AttributeSchema, Selector
-from xmml_native.archive_segments import not_written, remove_segments, segments_of
+from xmml_native.archives.segments import not_written, remove_segments, segments_of
 from xmml_native.errors import ArchiveError
 
 TYPE_CHECKING = False
@@ -241,7 +241,7 @@ def _attributes(folder: str, index: sqlite3.Connection) -> tuple[dict[str, str],
     try:
         rows = index.execute('SELECT name, type, "column" FROM attributes ORDER BY rowid').fetchall()
         types, columns = {row[0]: row[1] for row in rows}, {row[0]: row[2] for row in rows}
-        text = " ".join(f"{name}:{kind}" for name, kind in types.items())
+        text = declarations(types)
         if AttributeSchema(text).types() != types:
             raise ValueError(f"{text} declares no attributes")
         if not all(re.fullmatch(r"[A-Za-z0-9_.]+", column) for column in columns.values()):
@@ -249,6 +249,11 @@ def _attributes(folder: str, index: sqlite3.Connection) -> tuple[dict[str, str],
     except (sqlite3.Error, ValueError, TypeError) as error:
         raise ArchiveError(f"{folder} is no archive: {error}") from None
     return types, columns
+
+
+def declarations(types: Mapping[str, str]) -> str:
+    """Return attributes with their types as `run:attributes` declares them."""
+    return " ".join(f"{name}:{kind}" for name, kind in types.items())
 
 
 def declare(
