@@ -122,6 +122,66 @@ def test_what_a_worker_had_that_dies_is_marked_and_counted(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("method", ["shm", "unix", "tcp"])
+@pytest.mark.parametrize("seed", range(3))
+def test_of_a_worker_that_is_killed_at_any_moment_readers_see_whole_groups_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, seed: int
+) -> None:
+    monkeypatch.setenv("XMML_METHODS", method)
+    model = farm(tmp_path / "model", 3, begin=f"import numpy as np\n            {KILLED}", seed=seed)
+    put = 'me.put("maps", job.data, step=job["step"])'
+    group = """with me.group("maps") as record:
+                    for part in range(4):
+                        record.put(np.full(20_000, 10 * job.data + part), step=job["step"])
+                        time.sleep(0.001)"""
+    worker = tmp_path / "model" / "Worker.py"
+    assert put in worker.read_text()
+    worker.write_text(worker.read_text().replace(put, group))
+    (tmp_path / "model" / "Atlas.py").write_text("""
+import xmml
+with xmml.Instance() as me:
+    while me.reuse():
+        for first in me.objects("maps"):
+            parts = [first, *(me.take("maps", timeout=0) for _ in range(3))]
+            assert [each["sys.follow"] for each in parts] == [3, 2, 1, 0]
+            assert len({(each["sys.index"], each["sys.group"]) for each in parts}) == 1
+            assert all((each.data == 10 * first["step"] + part).all() for part, each in enumerate(parts))
+            print(first["step"])
+""")
+    run = run_document(model, folder=tmp_path / "run")
+    assert {int(step) for step in run.lines("atlas")} == set(range(JOBS))
+
+
+def test_each_of_two_queues_gets_every_object_also_when_a_worker_of_one_dies(tmp_path: Path) -> None:
+    worker = """
+        import os, signal, time, xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                for number, job in enumerate(me.objects("fields", timeout=60)):
+                    time.sleep(0.005)
+                    if me.index == 1 and number == 3 and "mortal" in os.environ["XMML_INSTANCE"]:
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    print(job["step"], flush=True)
+    """
+    model = model_of(
+        tmp_path / "model",
+        {"Writer": WRITER, "Worker": worker},
+        '<instance id="w" submodel="Writer"/><instance id="other" submodel="Worker" multiplicity="3"/>'
+        '<instance id="mortal" submodel="Worker" multiplicity="3" run:on-death="continue"/>',
+        pool("w", "mortal", share="queue") + pool("w", "other", share="queue"),
+    )
+    run = run_document(model, folder=tmp_path / "run")
+    assert dead(run) == {"mortal[1]"}
+    done = {
+        name: Counter(line for copy in range(3) for line in run.lines(f"{name}[{copy}]"))
+        for name in ("mortal", "other")
+    }
+    assert done["other"] == Counter(map(str, range(JOBS)))
+    assert done["mortal"].keys() == done["other"].keys()
+    twice = done["mortal"].total() - JOBS
+    assert twice < run.report["instances"]["mortal[1]"]["given_again"], "the fourth was not dealt with before"
+
+
+@pytest.mark.parametrize("method", ["shm", "unix", "tcp"])
 def test_what_a_worker_has_put_outlives_it_also_while_its_reader_is_busy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:

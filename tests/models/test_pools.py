@@ -110,6 +110,100 @@ def test_random_objects_reach_exactly_those_whose_selectors_python_finds_true(tm
         assert 0 < len(expected) < 400
 
 
+def test_copies_of_a_writer_tell_their_objects_apart_and_a_reader_puts_the_records_together(tmp_path: Path) -> None:
+    writer = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                for step in range(10):
+                    with me.group("fields", step=step) as record:
+                        for param in "tuv":
+                            record.put(1000 * me.index + 10 * step + ord(param), param=param)
+    """
+    reader = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                records, known = {}, set()
+                for each in me.objects("fields"):
+                    known.add((each["sys.instance"], each["sys.index"], each["sys.port"], each["sys.seq"]))
+                    records.setdefault((each["sys.index"], each["sys.group"]), {})[each["param"]] = each.data
+                print(len(known))
+                for index, group in sorted(records):
+                    print(index, group, *sorted(records[index, group].values()))
+    """
+    model = model_of(
+        tmp_path / "model",
+        {"Writer": writer, "Reader": reader},
+        '<instance id="w" submodel="Writer" multiplicity="4"/><instance id="r" submodel="Reader"/>',
+        pool("w", "r", "sys.index != 2 or sys.group < 5 or sys.seq = 29"),
+    )
+    count, *records = run_document(model, folder=tmp_path / "run").lines("r")
+    chosen = [(index, group) for index in range(4) for group in range(10) if index != 2 or group < 5]
+    values = {(index, group): [1000 * index + 10 * group + ord(param) for param in "tuv"] for index, group in chosen}
+    whole = [" ".join(map(str, [*place, *values[place]])) for place in chosen]
+    assert sorted(records) == sorted([*whole, f"2 9 {2090 + ord('v')}"])
+    assert count == "106"
+
+
+def test_names_in_a_hierarchy_are_texts_that_selectors_match(tmp_path: Path) -> None:
+    writer = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                for step in range(2):
+                    with me.group("fields", step=step) as record:
+                        for path in ("hydro/flow/x", "hydro/flow/y", "hydro/level", "heat/flow/x"):
+                            record.put(path, path=path)
+    """
+    reader = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                print(*(f"{each['step']}:{each['path']}" for each in me.objects("fields")))
+    """
+    selects = {"hydro": "path like 'hydro/*'", "x": "step = 1 and path like '*/flow/?'", "one": "path = 'hydro/level'"}
+    model = model_of(
+        tmp_path / "model",
+        {"Writer": writer, "Reader": reader},
+        '<instance id="w" submodel="Writer"/>'
+        + "".join(f'<instance id="{name}" submodel="Reader"/>' for name in selects),
+        "".join(pool("w", name, select) for name, select in selects.items()),
+    )
+    model.write_text(model.read_text().replace(ATTRIBUTES, "step:int path:str!"))
+    run = run_document(model, folder=tmp_path / "run")
+    hydro = ["hydro/flow/x", "hydro/flow/y", "hydro/level"]
+    assert run.output("hydro").split() == [f"{step}:{path}" for step in (0, 1) for path in hydro]
+    assert run.output("x").split() == ["1:hydro/flow/x", "1:hydro/flow/y", "1:heat/flow/x"]
+    assert run.output("one").split() == ["0:hydro/level", "1:hydro/level"]
+
+
+def test_objects_wait_for_a_reader_that_joins_after_all_of_them_were_put(tmp_path: Path) -> None:
+    writer = """
+        import os, pathlib, xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                for number in range(50):
+                    me.put("fields", number, step=number)
+                pathlib.Path(os.environ["XMML_MODEL_DIR"], "put").touch()
+    """
+    reader = """
+        import os, pathlib, time, xmml
+        while not pathlib.Path(os.environ["XMML_MODEL_DIR"], "put").exists():
+            time.sleep(0.01)
+        with xmml.Instance() as me:
+            while me.reuse():
+                print(*(each.data for each in me.objects("fields")))
+    """
+    model = model_of(
+        tmp_path / "model",
+        {"Writer": writer, "Reader": reader},
+        '<instance id="w" submodel="Writer"/><instance id="r" submodel="Reader"/>',
+        pool("w", "r"),
+    )
+    assert run_document(model, folder=tmp_path / "run").output("r").split() == [str(number) for number in range(50)]
+
+
 def test_class_based_submodels_of_one_process_put_and_take(tmp_path: Path) -> None:
     writer = """
         import xmml
@@ -433,3 +527,35 @@ def test_a_writer_that_dies_fails_the_run_and_nobody_waits_for_ever(tmp_path: Pa
     assert run.lines("r") == []
     assert "w failed" in run.stderr
     assert "SIGKILL" in run.stderr
+
+
+@pytest.mark.parametrize("who", ["writer", "reader"])
+def test_two_seconds_after_a_death_the_run_has_ended_and_named_it(tmp_path: Path, who: str) -> None:
+    die = """
+                    if each == 20:
+                        print(time.time(), flush=True)
+                        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    loops = {
+        "writer": """
+                for each in range(10_000_000):
+                    me.put("fields", bytes(100_000), step=each)""",
+        "reader": """
+                for each, _ in enumerate(me.objects("fields")):
+                    pass""",
+    }
+    begin = """
+        import os, signal, time, xmml
+        with xmml.Instance() as me:
+            while me.reuse():"""
+    programs = {name.title(): begin + loop + (die if name == who else "") for name, loop in loops.items()}
+    model = model_of(
+        tmp_path / "model",
+        programs,
+        '<instance id="writer" submodel="Writer"/><instance id="reader" submodel="Reader"/>',
+        pool("writer", "reader"),
+    )
+    run = run_document(model, folder=tmp_path / "run", status=4)
+    assert f"{who} failed: it was killed by SIGKILL" in run.stderr
+    (end,) = (event for event in run.events() if event["what"] == "run ended")
+    assert 0 < end["time"] - float(run.output(who)) < 2

@@ -1,6 +1,8 @@
-"""Pools in Fortran: arrays of every type and rank. tests/models/test_pools_in_every_language.py has the rest."""
+"""Pools in Fortran: arrays of every type, rank and order. tests/models/test_pools_in_every_language.py has the rest."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from compiled import SANITIZED
 from fortran import TYPES, compiled
 from model_runs import Run, run_document
 from needs import needs
+from pool_models import model_of, pool
 
 pytestmark = needs("gfortran")
 
@@ -113,3 +116,42 @@ def test_arrays_of_every_rank_are_put_without_a_leak(run: Run, declared: str) ->
     lines = run.lines("reader")[first : first + 16]
     shapes = [EXTENTS[:rank] for rank in range(8) for _ in range(2)]
     assert lines == [" ".join(map(str, [NAMES[declared], len(shape), *shape, True])) for shape in shapes]
+
+
+def test_an_array_in_rows_is_taken_in_columns(tmp_path: Path) -> None:
+    source = tmp_path / "reader.f90"
+    source.write_text("""
+program reader
+    use, intrinsic :: iso_fortran_env
+    use xmml
+    implicit none
+    type(xmml_instance) :: me
+    type(xmml_message) :: object
+    real(real64), pointer :: field(:, :)
+    call me%join()
+    do while (me%reuse())
+        do while (me%take("fields", object))
+            call object%view(field)
+            print "(*(i0, 1x))", shape(field), int([field(2, 1), field(1, 2), field(2, 3)])
+        end do
+    end do
+    call me%leave()
+end program
+""")
+    writer = """
+        import numpy as np, xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                rows = np.array([[11.0, 12, 13], [21, 22, 23]])
+                for step, field in enumerate((rows, np.asfortranarray(rows), np.repeat(rows, 2, axis=1)[:, ::2])):
+                    me.put("fields", field, step=step)
+    """
+    model = model_of(
+        tmp_path / "model",
+        {"Writer": writer, "Reader": ""},
+        '<instance id="w" submodel="Writer"/><instance id="r" submodel="Reader"/>',
+        pool("w", "r"),
+    )
+    python = 'language="python" path="Reader.py"'
+    model.write_text(model.read_text().replace(python, f'path="{compiled(source, options=SANITIZED)}"'))
+    assert run_document(model, folder=tmp_path / "run").lines("r") == ["2 3 21 12 23"] * 3
