@@ -507,9 +507,7 @@ class _Execution:
             try:
                 event = events.read_event(told, self.source_of(told))
             except ProtocolError as error:
-                # The coordinator passes on what an instance says: whoever has taken that over does not end xmml-run.
-                self.note("not understood", events.instance_of(told), reason=str(error))
-                self.carry_out(self.coordination.on_site_failure(str(error), now))
+                self.on_breach(events.instance_of(told), error, now)
                 continue
             self.changed()
             if (noted := self.notes.details(event, told, now)) is not None:
@@ -524,12 +522,21 @@ class _Execution:
                 self.latecomers.on_native(event)
         self.carry_out(self.coordination.look_for_deadlock(now))
 
+    def on_breach(self, instance: str | None, error: ProtocolError, now: float) -> None:
+        """An instance says what nobody understands: somebody may have taken it over. That ends the run in order, unless
+        it is a tap, on which nothing depends."""
+        self.note("not understood", instance, reason=str(error))
+        if instance in self.coordination.taps:
+            self.watcher.notice(str(error), None)
+        else:
+            self.carry_out(self.coordination.on_site_failure(str(error), now))
+
     def source_of(self, told: Mapping[str, Any]) -> str:
         """Return who has said what the coordinator passes on, for errors."""
         name = events.instance_of(told)
-        if name is None or name not in self.site_of:
-            return events.SOURCE
-        return f"{name} at {self.site_of[name] or self.first_site}"
+        if name is None or name in self.coordination.taps:
+            return name or events.SOURCE
+        return f"{name} at {self.site_of.get(name) or self.first_site}"
 
     def carry_out(self, orders: Sequence[policy.Order]) -> None:
         for order in orders:

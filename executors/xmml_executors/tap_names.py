@@ -18,7 +18,7 @@ class TapNames:
         self._names: set[str] = set()
         self._count = 0
 
-    def __contains__(self, name: str) -> bool:
+    def __contains__(self, name: object) -> bool:
         """Whether a tap has this name."""
         return name in self._names
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from commands import XMML, XMML_RUN, do
+from forged_report import FORGE_REPORT
 from pool_models import model_of, pool
 from waiting import LIMIT_S, RUN_LIMIT_S, wait_until
 
@@ -191,6 +192,19 @@ def test_the_run_goes_on_and_loses_nothing_whatever_becomes_of_a_tap(tmp_path: P
         wait_until(lambda: sent(run) > before + 200, "the writer does not go on")
     if ending is signal.SIGINT:
         assert tap.returncode == 130
+
+
+def test_the_run_goes_on_whatever_a_tap_reports(tmp_path: Path) -> None:
+    program = tmp_path / "liar.py"
+    program.write_text(
+        f"{FORGE_REPORT}\nimport xmml\n"
+        "with xmml.Instance() as me:\n    me.take('objects')\n    forge_report()\n    me.take('objects')\n"
+    )
+    with going(tmp_path) as run, tapping("tap", run, "w.*", "--", "python3", program) as tap:
+        _, errors, _ = end_of(tap)
+        wait_until(lambda: '"not understood"' in (run / "events.jsonl").read_text(), f"nothing was said: {errors}")
+        before = sent(run)
+        wait_until(lambda: sent(run) > before, "the writer does not go on")
 
 
 def sent(run: Path) -> int:

@@ -11,6 +11,7 @@ import re
 
 import pytest
 from faulty_models import FAULT, RECEIVE, Models
+from forged_report import FORGE_REPORT
 from measured import Record
 
 SHARED = "writes nonsense into the memory that it shares"
@@ -70,29 +71,6 @@ with xmml.Instance() as me:
 """
 
 
-#: It says to the coordinator, in a frame that is in order, that it waits, and numbers this wait beyond every number.
-BEYOND_NUMBERS = """
-    def text(word):
-        return bytes([0xa0 + len(word)]) + word.encode()
-    empty = b"".join(text(each) + b"\\x90" for each in ("waits", "sent", "received"))
-    waiting = text("epoch") + b"\\xcf" + b"\\xff" * 8 + empty
-    body = b"\\x81" + text("Waiting") + b"\\x84" + waiting
-    frame = len(body).to_bytes(8, "little") + bytes([5, 1]) + bytes(14) + body
-    for each in os.listdir("/proc/self/fd"):
-        if "socket:" in link(each) and is_of_coordinator(int(each)):
-            send(int(each), frame)
-    time.sleep(600)
-"""
-OF_COORDINATOR = """
-def is_of_coordinator(each):
-    try:
-        peer = socket.socket(fileno=os.dup(each)).getpeername()
-    except OSError:
-        return False
-    return isinstance(peer, bytes) and peer[1:].decode() in os.environ["XMML_COORDINATOR"]
-"""
-
-
 @pytest.mark.parametrize(
     ("attack", "method"),
     [
@@ -112,7 +90,8 @@ def test_the_run_ends_and_names_it(models: Models, attack: str, method: str, rec
 
 
 def test_a_report_beyond_all_numbers_ends_the_run_and_names_who_has_said_it(models: Models) -> None:
-    program = TAKEN_OVER.replace("def attack()", f"{OF_COORDINATOR}def attack()") + BEYOND_NUMBERS + PROGRAM
+    attack = "    forge_report()\n    time.sleep(600)\n"
+    program = FORGE_REPORT + TAKEN_OVER + attack + PROGRAM
     ended = models.run(models.write({"a": program, "b": RECEIVE}, steps=100, run='run:capacity="1"'))
     ended.check(5, "a at local has reported what xmml-run does not understand: epoch of 'waiting' has the wrong type")
     assert "Traceback" not in ended.err
