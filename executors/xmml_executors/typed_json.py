@@ -2,6 +2,9 @@
 
 Nothing that somebody says is believed before it has the members and types that it should have. Whatever has others is
 an error that names its source.
+
+`xmml_planner.plain_values` reads plans, which are files of this user and may be large. It remembers each shape that an
+object had, by which a site could fill the memory here.
 """
 
 from __future__ import annotations
