@@ -4,6 +4,7 @@
 
 pub mod agent;
 mod agent_handshake;
+mod captured_output;
 pub mod cleanup;
 pub mod files;
 pub mod fork_server;
@@ -12,10 +13,14 @@ pub mod lines;
 pub mod login_proxy;
 pub mod memory_group;
 pub mod polling;
+mod process_end;
+mod process_pipes;
 pub mod processes;
 pub mod program;
 pub mod protocol;
 pub mod run_folder;
+mod run_socket;
 pub mod signals;
+mod supervised_processes;
 pub mod supervisor;
 pub mod system;
