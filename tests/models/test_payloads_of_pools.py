@@ -140,6 +140,37 @@ def test_an_object_stays_as_it_was_put_whatever_its_writer_and_another_reader_do
     assert run_document(model).lines("r") == ["20"]
 
 
+def test_an_array_that_was_handed_over_can_be_neither_changed_nor_put_again(tmp_path: Path) -> None:
+    writer = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                field = me.empty(100_000)
+                field[:] = 7
+                me.put("fields", field, step=1)
+                try:
+                    field[:] = 8
+                except ValueError as error:
+                    print(error)
+                try:
+                    me.put("fields", field, step=2)
+                except xmml.Error as error:
+                    print(error)
+    """
+    reader = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                for each in me.objects("fields"):
+                    print(each["step"], (each.data == 7).all())
+    """
+    run = run_of(tmp_path, writer, reader)
+    changed, put_again = run.lines("w")
+    assert "read-only" in changed
+    assert put_again.startswith("w: this array was handed over")
+    assert run.lines("r") == ["1 True"]
+
+
 def test_twenty_thousand_objects_pass_in_a_second(tmp_path: Path) -> None:
     writer = """
         import time, xmml

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,37 @@ def test_objects_wait_for_a_reader_that_joins_after_all_of_them_were_put(tmp_pat
         pool("w", "r"),
     )
     assert run_document(model, folder=tmp_path / "run").output("r").split() == [str(number) for number in range(50)]
+
+
+def test_runs_of_a_model_at_the_same_time_do_not_mix_their_objects(tmp_path: Path) -> None:
+    writer = """
+        import time, xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                for number in range(50):
+                    me.put("fields", me.param("every"), step=number)
+                    time.sleep(0.005)
+    """
+    reader = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                print(*(f"{each['step']}:{each.data}" for each in me.objects("fields")))
+    """
+    model = model_of(
+        tmp_path,
+        {"Writer": writer, "Reader": reader},
+        '<instance id="w" submodel="Writer"/><instance id="r" submodel="Reader"/>',
+        pool("w", "r"),
+    )
+
+    def taken_in_run(every: int) -> list[str]:
+        run = run_document(model, "-p", f"w.every={every}", folder=tmp_path / f"run{every}")
+        return run.output("r").split()
+
+    with ThreadPoolExecutor(4) as runs:
+        found = list(runs.map(taken_in_run, range(4)))
+    assert found == [[f"{number}:{every}" for number in range(50)] for every in range(4)]
 
 
 def test_class_based_submodels_of_one_process_put_and_take(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Tests that pages name, as `path::name`."""
+"""Tests that pages name, as `path::name`, or as links to their files."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ def named_in(page: Path) -> list[tuple[str, str]]:
     beside = page.parent.relative_to(ROOT)
     found = re.findall(r"`(\S+)::(\w+)`", page.read_text(encoding="utf-8"))
     return [(path if "/" in path else f"{beside}/{path}", name) for path, name in found]
+
+
+def linked_in(page: Path) -> list[tuple[str, str]]:
+    """Return the files and names of the tests to whose files a page links."""
+    found = re.findall(r"\[`(\w+)`\]\(([^)#]+)\)", page.read_text(encoding="utf-8"))
+    return [((page.parent / path).resolve().relative_to(ROOT).as_posix(), name) for name, path in found]
 
 
 def defined_in(path: Path) -> set[str]:
