@@ -27,8 +27,9 @@ use serde::{Deserialize, Serialize};
 use xmml_transfer::report::Progress;
 
 use crate::agent_handshake::{AgentHandshake, HandshakeProgress, SECRET};
-use crate::files::{copy_into, matches, with_path, FileError};
+use crate::files::{copy_into, with_path, FileError};
 use crate::lines::{append, shortened, Tail};
+use crate::patterns::matches;
 use crate::polling::{Lease, Pauses, Polling, LEASE_EVERY};
 use crate::processes::start_of;
 use crate::protocol::{self, Report, Start, Text};

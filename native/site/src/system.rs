@@ -95,7 +95,12 @@ pub fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
 pub fn random_hex() -> io::Result<String> {
     let mut random = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut random)?;
-    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hexadecimal(&random))
+}
+
+/// Returns bytes as hexadecimal digits.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Raises the limit of open files as far as is allowed; returns the limit that was.
