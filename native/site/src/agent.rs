@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use xmml_transfer::report::Progress;
 
-use crate::agent_handshake::{AgentHandshake, HandshakeProgress, SECRET};
+use crate::agent_handshake::{AgentHandshake, HandshakeProgress, NEWS, SECRET};
 use crate::files::{copy_into, with_path, FileError};
 use crate::lines::{append, shortened, Tail};
 use crate::patterns::matches;
@@ -44,8 +44,6 @@ const OUTPUT: &[u8] = br#"{"is":"output""#;
 /// know the [`SECRET`]. So no stranger takes the place of a login proxy.
 const MOST_WATCHERS: usize = 8;
 const READ: usize = 256 * 1024;
-/// What is sent to say that there is something new.
-pub(crate) const NEWS: &[u8] = b"n";
 
 /// What Slurm says of the CPUs and memory of this step. Steps that are started from here would take it for what they are
 /// to do, and fail.

@@ -10,6 +10,8 @@ use xmml_wire::handshake::{Dialler, Listener, Party, Role, Step, MAX_BYTES};
 
 /// The file in the agent's folder with the secret.
 pub const SECRET: &str = "secret";
+/// What either of them sends after the handshake to say that there is something new in a file.
+pub const NEWS: &[u8] = b"n";
 
 /// What stands for the run: each agent has a secret of its own.
 const RUN: &str = "job";

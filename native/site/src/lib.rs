@@ -4,11 +4,13 @@
 
 pub mod agent;
 mod agent_handshake;
+mod agent_monitor;
 mod captured_output;
 pub mod cleanup;
 pub mod files;
 mod folder_walk;
 pub mod fork_server;
+mod gateway_protocol;
 pub mod input_lease;
 pub mod lines;
 pub mod login_proxy;
