@@ -8,15 +8,17 @@
 //! | `Listeners` | the sockets at which connections are accepted |
 //! | `AdmissionQueue` | connections whose peers have proved nothing yet |
 //! | `Scrapes` | requests for figures by HTTP |
+//! | `DataPlane` | what is carried: `Runs`, `Links` and `Streams` |
 //! | `Runs` | the keys and leases of runs |
 //! | `Links` | links to other relays, what is dialled for them, and routes |
 //! | `Streams` | registered names, and streams that are asked for or open |
 //!
-//! Streams use links, and nothing else uses another part: what a link brings, or that it is lost, comes to the streams from here.
+//! Streams use links, and nothing else uses another part.
 
 mod admission;
 mod control;
 mod control_client;
+mod data_plane;
 mod deadlines;
 mod links;
 mod listeners;
@@ -36,32 +38,28 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use xmml_path::Fingerprint;
-use xmml_wire::buffer::Buffer;
 use xmml_wire::methods::relay::address::site_problem;
 use xmml_wire::relay_key::RelayKey;
 use xmml_wire::resolver::LookUp;
 use xmml_wire::wakeup::{EventFd, Ready};
 
-use crate::config::{Config, RunConfig};
+use crate::config::Config;
 use crate::control_protocol::{self, Answer, Request};
 use crate::encryption::Encryption;
-use crate::link_frame::{self, LinkFrame, LinkMessage};
 use crate::log::{Level, Log};
 use crate::metrics;
 use crate::registry::Token;
 use crate::signals::{Signal, Signals};
-use crate::status::{RunStatus, Status};
+use crate::status::Status;
 
-use admission::{AdmissionQueue, Admitted};
+use admission::AdmissionQueue;
 use control::Control;
 use control_client::ControlClient;
-use links::{Links, ReadBudget};
+use data_plane::DataPlane;
 use listeners::{Accepted, Listeners};
-use poller::{Poller, NAMES, SIGNALS, STOP};
+use poller::{Poller, SIGNALS, STOP};
 use reload::Reload;
-use runs::Runs;
 use scrapes::Scrapes;
-use streams::{Parties, Streams};
 
 pub use links::LinkTarget;
 pub use reload::ReadAgain;
@@ -81,9 +79,7 @@ pub struct Relay {
     listeners: Listeners,
     admission: AdmissionQueue,
     scrapes: Scrapes,
-    runs: Runs,
-    links: Links,
-    streams: Streams,
+    data_plane: DataPlane,
 }
 
 /// How a relay is set up.
@@ -103,9 +99,7 @@ impl Relay {
             listeners: Listeners::new(&poller),
             admission: AdmissionQueue::new(&poller),
             scrapes: Scrapes::new(&poller),
-            runs: Runs::default(),
-            links: Links::new(site, &poller)?,
-            streams: Streams::new(site, &poller)?,
+            data_plane: DataPlane::new(site, &poller)?,
             poller,
         })
     }
@@ -116,7 +110,7 @@ impl Relay {
     /// What cannot be done, and why.
     pub fn set_up(&mut self, config: &Config, read_again: Option<ReadAgain>) -> Result<(), String> {
         self.reload = Reload::new(config, read_again);
-        self.runs.set_ends(config.ends);
+        self.data_plane.set_ends(config.ends);
         self.limit_memory_of_streams(config.stream_memory_b);
         for address in &config.listen {
             self.listen(address).map_err(|error| format!("cannot listen at {address}: {error}"))?;
@@ -128,7 +122,7 @@ impl Relay {
         self.listen_for_owner_of(config)?;
         self.encrypt(config.encryption(None).map_err(|problem| problem.to_string())?);
         self.link_to_all(reload::targets(config));
-        self.take_over_runs(&config.runs)
+        self.data_plane.take_over_runs(&config.runs, &mut self.log)
     }
 
     /// Listens at the control socket; where somebody else has taken its name, the relay goes on without one.
@@ -216,37 +210,33 @@ impl Relay {
     /// # Errors
     /// The system gives no descriptor.
     pub fn look_up_with(&mut self, look_up: Arc<LookUp>) -> io::Result<()> {
-        self.links.look_up_with(look_up)
+        self.data_plane.look_up_with(look_up)
     }
 
     /// Links every run to these relays.
     pub fn link_to_all(&mut self, targets: Vec<LinkTarget>) {
-        for link in self.links.set_targets(targets, Instant::now()) {
-            self.lose_link(link, "it is not wanted any more");
-        }
+        self.data_plane.link_to_all(targets, &mut self.log);
     }
 
     /// Protects links like this from now on. Those that are up are made anew; what they carry is carried again.
     pub fn encrypt(&mut self, encryption: Encryption) {
-        for link in self.links.encrypt(encryption) {
-            self.lose_link(link, "links are protected in another way now");
-        }
+        self.data_plane.encrypt(encryption, &mut self.log);
     }
 
     /// Trusts only relays that show one of these certificates from now on. Links that are up remain; relays that were refused are dialled
     /// immediately. Returns false if the same were trusted already.
     pub fn trust(&mut self, trusted: &[Fingerprint], relays: BTreeMap<String, Fingerprint>) -> bool {
-        self.links.trust(trusted, relays, Instant::now())
+        self.data_plane.trust(trusted, relays)
     }
 
     /// Takes links in clear from the relays of these sites only, from now on. Links that are up remain. Returns false if it was so already.
     pub fn take_clear_from(&mut self, sites: BTreeSet<String>) -> bool {
-        self.links.take_clear_from(sites)
+        self.data_plane.take_clear_from(sites)
     }
 
     /// Sets what streams together may hold beyond what each of them and each link has in any case, in bytes.
     pub fn limit_memory_of_streams(&mut self, bytes: u64) {
-        self.links.table.budget.set_total(bytes);
+        self.data_plane.limit_memory_of_streams(bytes);
     }
 
     /// Carries streams of this run from now on, until nobody of it has been connected for the time of its lease. Returns false if it did
@@ -255,64 +245,12 @@ impl Relay {
     /// # Errors
     /// It does with another key.
     pub fn add_run(&mut self, run: &str, key: &RelayKey, lease: Option<Duration>) -> Result<bool, String> {
-        let now = Instant::now();
-        let is_new = self.runs.check(run, key)?;
-        if is_new {
-            let added = self.links.add_run(run, key, now);
-            added.map_err(|error| format!("the run cannot be added: {error}"))?;
-            self.streams.add_run(run);
-            self.log.event(Level::Info, "run added", &[("run", run)]);
-        }
-        self.runs.add(run, key.clone(), lease, now);
-        Ok(is_new)
+        self.data_plane.add_run(run, key, lease, &mut self.log)
     }
 
     /// Ends everything of a run. Returns false if there is none.
     pub fn remove_run(&mut self, run: &str) -> bool {
-        if !self.runs.remove(run) {
-            return false;
-        }
-        self.streams.abort_run(run, &mut self.links);
-        for link in self.links.remove_run(run) {
-            self.lose_link(link, "the run is over here");
-        }
-        self.streams.remove_run(run);
-        self.log.event(Level::Info, "run removed", &[("run", run)]);
-        true
-    }
-
-    /// Takes over the runs of a configuration as a whole, or none of them.
-    fn take_over_runs(&mut self, runs: &[RunConfig]) -> Result<(), String> {
-        // All is checked before the first change.
-        let mut keys = Vec::new();
-        for run in runs {
-            let key = run.relay_key().map_err(|problem| problem.to_string())?;
-            self.runs.check(&run.name, &key)?;
-            keys.push((run, key));
-        }
-        let wanted: BTreeSet<&str> = runs.iter().map(|run| run.name.as_str()).collect();
-        let removed = self.runs.no_longer_configured(&wanted);
-        // There may be no descriptor for one that is new: none has been removed then, those that were added are removed, and those that
-        // stay, whose lease may be another one, have not had their turn.
-        keys.sort_by_key(|(run, _)| self.runs.contains(&run.name));
-        let mut added = Vec::new();
-        for (run, key) in &keys {
-            match self.add_run(&run.name, key, run.lease()) {
-                Ok(true) => added.push(&run.name),
-                Ok(false) => {}
-                Err(problem) => {
-                    for run in added {
-                        self.remove_run(run);
-                    }
-                    return Err(problem);
-                }
-            }
-        }
-        wanted.into_iter().for_each(|run| self.runs.set_configured(run));
-        for run in removed {
-            self.remove_run(&run);
-        }
-        Ok(())
+        self.data_plane.remove_run(run, &mut self.log)
     }
 
     /// Opens the file of the log again, then reads the configuration again. Runs and links come and go, and the log changes; for the
@@ -325,9 +263,10 @@ impl Relay {
             return Ok(());
         };
         let log = Log::configured(&config.log)?;
-        let encryption = config.encryption(Some(self.links.encryption())).map_err(|problem| problem.to_string())?;
-        self.take_over_runs(&config.runs)?;
-        self.runs.set_ends(config.ends);
+        let encryption =
+            config.encryption(Some(self.data_plane.encryption())).map_err(|problem| problem.to_string())?;
+        self.data_plane.take_over_runs(&config.runs, &mut self.log)?;
+        self.data_plane.set_ends(config.ends);
         self.limit_memory_of_streams(config.stream_memory_b);
         if !self.log.is_in_memory() {
             self.log.go_on_as(log);
@@ -347,8 +286,6 @@ impl Relay {
 
     /// Returns the state of the relay.
     pub fn status(&self) -> Status {
-        let run_status = |run: &str| RunStatus { sites: self.links.sites_in_reach(run), ..self.streams.status(run) };
-        let budget = &self.links.table.budget;
         Status {
             site: self.site.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -356,16 +293,11 @@ impl Relay {
             uptime_s: self.began.elapsed().as_secs_f64(),
             listen: self.listeners.addresses().to_vec(),
             control: self.listeners.control().to_owned(),
-            certificate: self.links.encryption().tls.fingerprint().to_string(),
             metrics: self.listeners.metrics_address(),
-            runs: self.runs.names().map(|run| (run.to_owned(), run_status(run))).collect(),
-            links: self.links.table.statuses(),
-            not_linked: self.links.missing(),
             arrivals: self.admission.len() as u64,
             refused: self.admission.refused(),
             log_lines_lost: self.log.lines_lost(),
-            stream_memory_bytes: budget.total(),
-            stream_memory_used_bytes: budget.spent(),
+            ..self.data_plane.status()
         }
     }
 }
@@ -378,29 +310,31 @@ impl Relay {
     /// Descriptors cannot be watched any more.
     pub fn serve(&mut self) -> io::Result<()> {
         let mut ready = Vec::new();
-        self.links.table.flush();
+        self.data_plane.flush();
         while self.turn(&mut ready)? {}
         Ok(())
     }
 
     /// Waits until something happens, and sees to it. Returns false if the relay is to stop.
     fn turn(&mut self, ready: &mut Vec<Ready>) -> io::Result<bool> {
-        let until = match self.links.table.is_any_due() {
+        let until = match self.data_plane.has_due_links() {
             true => Some(Instant::now()),
             false => self.next_time(),
         };
         self.poller.wait(ready, until)?;
-        let due = self.links.table.take_due();
+        let due = self.data_plane.take_due_links();
         for event in &*ready {
             if !self.serve_ready(*event) {
                 return Ok(false);
             }
         }
         let is_served = |link: &Token| ready.iter().any(|event| event.token == *link);
-        due.into_iter().filter(|link| !is_served(link)).for_each(|link| self.serve_link(link));
+        due.into_iter()
+            .filter(|link| !is_served(link))
+            .for_each(|link| self.data_plane.serve_link(link, &mut self.log));
         self.expire(Instant::now());
-        self.links.table.flush();
-        Ok(!self.control.is_to_stop() && !self.runs.is_last_removed())
+        self.data_plane.flush();
+        Ok(!self.control.is_to_stop() && !self.data_plane.is_last_run_removed())
     }
 
     /// Returns when something is to be done, whatever happens before.
@@ -410,9 +344,7 @@ impl Relay {
             self.admission.next_time(),
             self.control.next_time(),
             self.scrapes.next_time(),
-            self.runs.next_time(),
-            self.links.next_time(),
-            self.streams.next_time(),
+            self.data_plane.next_time(),
         ];
         times.into_iter().flatten().min()
     }
@@ -420,13 +352,8 @@ impl Relay {
     /// Does what is due.
     fn expire(&mut self, now: Instant) {
         self.listeners.resume_if_due(now);
-        for run in self.runs.expired(now, || self.streams.runs_in_use()) {
-            self.log.event(Level::Info, "lease of a run is over", &[("run", &run)]);
-            self.remove_run(&run);
-        }
-        self.links.tick(now, &mut self.log);
+        self.data_plane.expire(now, &mut self.log);
         self.admission.expire(now, &mut self.log);
-        self.streams.expire(now, &mut self.links, &mut self.log);
         self.scrapes.expire(now);
         self.control.expire(now);
     }
@@ -436,10 +363,7 @@ impl Relay {
         match event.token {
             STOP => return false,
             SIGNALS => return self.serve_signals(),
-            NAMES => self.links.names_found(Instant::now(), &mut self.log),
-            token if self.links.table.contains(token) => self.serve_link(token),
-            token if self.streams.owns(token) => self.streams.serve(event, &mut self.links, &mut self.log),
-            token if self.links.owns_listener(token) => self.links.serve_listener(token),
+            _ if self.data_plane.serve(event, &mut self.log) => {}
             token if self.admission.owns(token) => self.advance_admission(token),
             token if self.listeners.owns(token) => self.accept(token),
             token if self.control.owns(token) => self.serve_control(event),
@@ -465,7 +389,7 @@ impl Relay {
         for _ in 0..ACCEPTED_IN_A_ROW {
             match self.listeners.accept(listener) {
                 Ok(Accepted::Peer(wire)) => {
-                    let encryption = self.links.encryption().clone();
+                    let encryption = self.data_plane.encryption().clone();
                     if let Some(token) = self.admission.add(wire, encryption, Instant::now(), &mut self.log) {
                         self.advance_admission(token);
                     }
@@ -486,12 +410,9 @@ impl Relay {
 
     /// Continues the handshake of a connection; a peer that is admitted gets what it asks for.
     fn advance_admission(&mut self, token: Token) {
-        match self.admission.advance(token, |run| self.runs.key_of(run), &mut self.log) {
-            Some(Admitted::Process { wire, run, name, request }) => {
-                self.streams.request(token, wire, (run, name), request, &mut self.links, &mut self.log);
-            }
-            Some(Admitted::Relay { stream, run, site }) => self.links.admit(stream, &run, &site, &mut self.log),
-            None => {}
+        let admitted = self.admission.advance(token, |run| self.data_plane.key_of(run), &mut self.log);
+        if let Some(admitted) = admitted {
+            self.data_plane.admit(token, admitted, &mut self.log);
         }
     }
 
@@ -551,80 +472,6 @@ impl Relay {
             }
         }
     }
-
-    /// Serves a link that is ready, or that brought more in its last turn than was taken from it.
-    fn serve_link(&mut self, link: Token) {
-        if let Err(problem) = self.take_from_link(link) {
-            self.lose_link(link, &problem);
-        }
-    }
-
-    /// Takes in what a link brings, and goes on with the streams that wait for it.
-    ///
-    /// # Errors
-    /// The link must be closed; returns why.
-    fn take_from_link(&mut self, link: Token) -> Result<(), String> {
-        if self.links.table.is_unread(link) {
-            return Err("it does not take what it is told".to_owned());
-        }
-        let driven = self.links.drive(link);
-        let mut budget = ReadBudget::default();
-        while let Some(frame) = self.links.table.next_frame(link, &mut budget) {
-            self.on_frame(link, frame)?;
-        }
-        driven?;
-        for end in self.links.table.take_unblocked(link)? {
-            self.streams.resume(end, &mut self.links, &mut self.log);
-        }
-        Ok(())
-    }
-
-    /// Takes in a frame of another relay.
-    ///
-    /// # Errors
-    /// No honest relay sends this, or the other one wants no link; returns why the link must be closed.
-    fn on_frame(&mut self, link: Token, frame: Buffer) -> Result<(), String> {
-        let (links, log) = (&mut self.links, &mut self.log);
-        match link_frame::read(frame)? {
-            LinkFrame::Data(stream, message) => self.streams.on_data(link, stream, message, links, log),
-            LinkFrame::Finish(stream) => self.streams.on_finish(link, stream, links, log),
-            LinkFrame::Message(message) => match message {
-                LinkMessage::Hello { site, life } => self.on_hello(link, &site, life)?,
-                LinkMessage::Neighbours(said) => links.on_announcement(link, said, Instant::now(), log),
-                LinkMessage::Open { stream, route, name: to, from_site, from, traffic } => {
-                    let parties = Parties { to, from_site, from, traffic };
-                    self.streams.on_open(link, stream, &route, parties, links, log)?;
-                }
-                LinkMessage::Opened { stream } => self.streams.on_opened(link, stream, links, log),
-                // No stream has this number: it is the link.
-                LinkMessage::Refused { stream: 0, reason } => return Err(reason),
-                LinkMessage::Refused { stream, reason } => self.streams.on_refused(link, stream, reason, links),
-                LinkMessage::Credit { stream, bytes } => self.streams.on_credit(link, stream, bytes, links, log),
-                LinkMessage::Reset { stream } => {
-                    self.streams.on_reset(link, stream, "the other site gave the stream up", links);
-                }
-                LinkMessage::Ping { number } => links.table.send(link, &LinkMessage::Pong { number }),
-                LinkMessage::Pong { number } => links.on_pong(link, number, Instant::now(), log),
-            },
-        }
-        Ok(())
-    }
-
-    /// The relay at the other end of a link says whose it is.
-    fn on_hello(&mut self, link: Token, site: &str, life: u64) -> Result<(), String> {
-        for (former, reason) in self.links.on_hello(link, site, life)? {
-            self.lose_link(former, &reason);
-        }
-        self.links.welcome(link, site, life, Instant::now());
-        Ok(())
-    }
-
-    /// Closes a link, and resets the streams that it carried.
-    fn lose_link(&mut self, link: Token, reason: &str) {
-        let Some((run, name)) = self.links.remove(link, reason, &mut self.log) else { return };
-        self.streams.link_lost(link, &name, &mut self.links);
-        self.links.review_neighbours(&run);
-    }
 }
 
 #[cfg(test)]
@@ -632,13 +479,12 @@ mod tests {
     use xmml_path::{Identity, Lane, Path, Settings};
     use xmml_wire::methods::relay::protocol::RELAY;
 
-    use super::links::{BYTES_MAX, FRAMES_MAX};
     use super::testing::memory_log;
     use super::*;
     use crate::waiting::await_that;
 
-    /// A relay, and another one that is linked to it by this link.
-    fn linked() -> (Relay, Token, Path) {
+    #[test]
+    fn a_link_that_sends_nonsense_is_lost() {
         let mut relay = Relay::new("b", memory_log()).unwrap();
         relay.encrypt(Encryption::self_made("b").unwrap().taking_clear_from(["x"]));
         let address = relay.listen("127.0.0.1:0").unwrap().to_string();
@@ -648,67 +494,20 @@ mod tests {
         other.attend().unwrap();
         await_that("there is a link", || {
             relay.turn(&mut Vec::new()).unwrap();
-            !relay.links.table.is_any_due() && relay.links.table.iter().next().is_some()
+            !relay.data_plane.has_due_links() && !relay.status().links.is_empty()
         });
-        let link = relay.links.table.iter().next().unwrap().0;
-        (relay, link, other)
-    }
-
-    fn waiting(relay: &Relay, link: Token) -> usize {
-        relay.links.table.get(link).unwrap().path().stats().waiting.iter().sum()
-    }
-
-    #[test]
-    fn a_link_that_brings_more_than_a_turn_takes_leaves_it_to_the_next_and_loses_nothing() {
-        for (count, bytes) in [(3 * FRAMES_MAX, 1), (3 * BYTES_MAX / (64 << 10), 64 << 10)] {
-            let (mut relay, link, other) = linked();
-            // From now on somebody else fills it, as its threads do.
-            relay.links.table.get(link).unwrap().path().attend().unwrap();
-            for number in 0..count {
-                let frame = link_frame::data(number as u64 + 1, &vec![1; bytes]);
-                other.post(Lane::Bulk, frame).unwrap();
-            }
-            await_that(&format!("all {count} have arrived"), || waiting(&relay, link) == count);
-            let mut turns = 0;
-            while waiting(&relay, link) > 0 {
-                let before = waiting(&relay, link);
-                relay.serve_link(link);
-                let taken = before - waiting(&relay, link);
-                assert!(taken <= FRAMES_MAX && taken * bytes <= BYTES_MAX + bytes, "{taken} of {bytes} bytes at once");
-                // The next turn comes by itself.
-                assert!(relay.links.table.is_any_due() || waiting(&relay, link) == 0);
-                turns += 1;
-            }
-            assert!(turns >= 3, "{turns}");
-            relay.turn(&mut Vec::new()).unwrap();
-            assert!(!relay.links.table.is_any_due());
-        }
-    }
-
-    #[test]
-    fn a_link_that_sends_nonsense_is_lost() {
-        let (mut relay, link, other) = linked();
         other.post(Lane::Control, vec![9; 16]).unwrap();
         await_that("the link is lost", || {
             relay.turn(&mut Vec::new()).unwrap();
-            !relay.links.table.contains(link)
+            relay.status().links.is_empty()
         });
         assert!(relay.log.written().contains("reserved bytes"), "{}", relay.log.written());
     }
 
     #[test]
-    fn a_run_that_is_removed_takes_its_links_along() {
-        let (mut relay, link, _other) = linked();
-        assert!(relay.remove_run("canal"));
-        assert!(!relay.links.table.contains(link));
-        assert!(!relay.remove_run("canal"));
-        assert!(relay.status().runs.is_empty());
-    }
-
-    #[test]
     fn a_run_whose_lease_expires_is_removed_and_ends_a_relay_that_is_there_for_it() {
         let mut relay = Relay::new("b", memory_log()).unwrap();
-        relay.runs.set_ends(crate::config::Ends::WithLastRun);
+        relay.data_plane.set_ends(crate::config::Ends::WithLastRun);
         relay.add_run("canal", &RelayKey::of(b"the secret"), Some(Duration::from_millis(20))).unwrap();
         let mut ready = Vec::new();
         await_that("the relay stops", || !relay.turn(&mut ready).unwrap());
