@@ -562,10 +562,9 @@ def test_a_writer_that_dies_fails_the_run_and_nobody_waits_for_ever(tmp_path: Pa
 
 
 @pytest.mark.parametrize("who", ["writer", "reader"])
-def test_two_seconds_after_a_death_the_run_has_ended_and_named_it(tmp_path: Path, who: str) -> None:
+def test_a_death_ends_the_run_which_names_it(tmp_path: Path, who: str) -> None:
     die = """
                     if each == 20:
-                        print(time.time(), flush=True)
                         os.kill(os.getpid(), signal.SIGKILL)
     """
     loops = {
@@ -577,7 +576,7 @@ def test_two_seconds_after_a_death_the_run_has_ended_and_named_it(tmp_path: Path
                     pass""",
     }
     begin = """
-        import os, signal, time, xmml
+        import os, signal, xmml
         with xmml.Instance() as me:
             while me.reuse():"""
     programs = {name.title(): begin + loop + (die if name == who else "") for name, loop in loops.items()}
@@ -589,5 +588,3 @@ def test_two_seconds_after_a_death_the_run_has_ended_and_named_it(tmp_path: Path
     )
     run = run_document(model, folder=tmp_path / "run", status=4)
     assert f"{who} failed: it was killed by SIGKILL" in run.stderr
-    (end,) = (event for event in run.events() if event["what"] == "run ended")
-    assert 0 < end["time"] - float(run.output(who)) < 2
