@@ -14,7 +14,8 @@ use serde::de::DeserializeOwned;
 use serde::Serialize;
 
 use crate::multiplexer::{Multiplexer, ServeRelay};
-use xmml_site::agent::{forget_own_step, Agent, Place};
+use xmml_site::agent::{Agent, Place};
+use xmml_site::binding::forget_own_step;
 use xmml_site::cleanup::{end, end_builds, forsake};
 use xmml_site::files::{hash_programs, FileError};
 use xmml_site::input_lease::{InputLease, LeasedInput};

@@ -4,7 +4,10 @@
 
 pub mod agent;
 mod agent_handshake;
+mod agent_listener;
 mod agent_monitor;
+mod agent_protocol;
+pub mod binding;
 mod captured_output;
 pub mod cleanup;
 pub mod files;
@@ -25,9 +28,11 @@ pub mod protocol;
 pub mod results;
 pub mod run_folder;
 mod run_socket;
+mod search_path;
 pub mod signals;
 pub mod staging;
 mod staging_store;
 mod supervised_processes;
 pub mod supervisor;
 pub mod system;
+mod working_folder;
