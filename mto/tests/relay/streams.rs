@@ -45,17 +45,18 @@ fn along(chain: &[Site]) -> (Pipe, Pipe) {
 /// After so long a relay looks by itself whether something is to be done.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Does something with one stream along a chain after the other, and fails if relays take for it as long as if they waited for their
-/// ticks. (From one tick on the next one takes all of that time.)
+/// Does something with one stream along a chain after the other, and fails if relays take for most of them as long as if they waited for
+/// their ticks. (From one tick on the next one takes all of that time.)
 fn without_waiting_for_ticks(chain: &[Site], takes: impl Fn(Pipe, Pipe) -> Duration) {
-    const STREAMS: u32 = 20;
+    const STREAMS: usize = 20;
     let listener = at_the_end(chain);
-    let times = (0..STREAMS).map(|_| {
+    let one = |_| {
         let (a, b) = to_the_end(chain, &*listener);
         takes(a, b)
-    });
-    let all: Duration = times.sum();
-    assert!(all < STREAMS * TICK / 2, "{STREAMS} streams through {} relays took {all:?}", chain.len());
+    };
+    let mut times: Vec<Duration> = (0..STREAMS).map(one).collect();
+    times.sort_unstable();
+    assert!(times[STREAMS / 2] < TICK / 2, "{STREAMS} streams through {} relays took {times:?}", chain.len());
 }
 
 /// What waits in a relay, and in its links.

@@ -27,14 +27,15 @@ use xmml_core::instance::{Instance, Received, Stamps};
 use xmml_wire::data::Data;
 use xmml_wire::frame::{self, encode_control, Frame, HEAD};
 use xmml_wire::handshake::Role;
+use xmml_wire::liveness::heartbeat::SILENCE_LIMIT;
 use xmml_wire::message::Message;
 use xmml_wire::methods::{Descriptor, Place, Table};
 
 /// From a breach that can be seen to the name of who did it.
 const NAMED_WITHIN: Duration = Duration::from_secs(2);
 
-/// The same on a machine that has much else to do.
-const NAMED_AT_LAST: Duration = Duration::from_secs(8);
+/// The same on a machine that has much else to do: before it is named for its silence.
+const NAMED_AT_LAST: Duration = SILENCE_LIMIT;
 
 /// How long a tcp connection may be away (`XMML_CONNECT_LIMIT_S`, `XMML_AWAY_LIMIT_S`): it may have broken, so a breach by closing it can
 /// be seen only then.

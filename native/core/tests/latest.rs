@@ -36,6 +36,11 @@ fn totals(run: &Run, name: &str) -> ConduitTotals {
     conduits[0]
 }
 
+/// How many objects have gone out to the reader.
+fn sent(a: &Instance) -> u64 {
+    a.methods("out").unwrap()[0].traffic.messages
+}
+
 /// Leaves while somebody else may still read.
 fn leave(me: &Instance) {
     assert!(me.reuse().unwrap());
@@ -82,7 +87,9 @@ fn the_last_one_comes_unasked_in_place_of_one_that_was_not_taken() {
     for method in METHODS {
         let (run, a, reader) = joined(method);
         assert!(has_nothing(&reader), "it has asked");
-        (0..3).for_each(|number| _ = put(&a, number));
+        put(&a, 0);
+        await_that("what was asked for goes out", || sent(&a) == 1);
+        (1..3).for_each(|number| _ = put(&a, number));
         leave(&a);
         assert_eq!(take(&reader), Some(2), "{method}");
         assert_eq!(take(&reader), None, "{method}");
@@ -128,7 +135,7 @@ fn one_that_only_asks_finds_what_came_since_it_asked_before() {
             assert_eq!(found, Data::Int(number), "{method}");
             // It was asked for ahead: no look is needed that finds nothing.
             put(&a, number + 100);
-            std::thread::sleep(Duration::from_millis(100));
+            await_that("it goes out unasked", || sent(&a) == 2 * (number as u64 + 1));
             assert_eq!(look(), Some(Data::Int(number + 100)), "{method}");
             assert_eq!(look(), None, "{method}");
         }

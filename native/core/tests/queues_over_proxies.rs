@@ -11,6 +11,7 @@ use support::proxy::{join_plainly, Fate, Proxy, Random};
 use support::{Model, Run};
 use xmml_core::instance::Taken;
 use xmml_core::spec::PoolSpec;
+use xmml_wire::liveness::heartbeat::SILENCE_LIMIT;
 
 #[test]
 fn objects_of_a_queue_survive_connections_that_break() {
@@ -88,6 +89,7 @@ fn objects_that_wait_are_given_when_their_reader_is_reached_by_another_method() 
     support::send(&a, "msg", 7);
     assert_eq!(support::receive(&worker, "more"), Some(7));
     a.set_methods("out", &["unix".to_owned()]).unwrap();
-    let next = worker.take("in", Some(Duration::from_secs(5))).unwrap();
+    // Well before the silence of its former connection is noticed.
+    let next = worker.take("in", Some(SILENCE_LIMIT / 2)).unwrap();
     assert!(matches!(next, Taken::Object(_)), "{next:?}");
 }

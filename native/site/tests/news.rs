@@ -18,6 +18,9 @@ use xmml_site::polling::Pauses;
 use xmml_wire::handshake::{Dialler, Listener, Party, Role, Step};
 use xmml_wire::resolver::Resolver;
 
+/// Without an answer for so long something has gone wrong, on the busiest machine too.
+const LIMIT: Duration = Duration::from_secs(120);
+
 const NEVER: Duration = Duration::from_secs(1_000_000);
 
 #[test]
@@ -248,7 +251,7 @@ fn strangers_who_connect_to_an_agent_do_not_take_the_place_of_the_login_proxy() 
     let mut strangers: Vec<TcpStream> = Vec::new();
     for _ in 0..20 {
         let mut stranger = TcpStream::connect(("127.0.0.1", port as u16)).unwrap();
-        stranger.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stranger.set_read_timeout(Some(LIMIT)).unwrap();
         stranger.write_all(b"no handshake, but longer than the head of one").unwrap();
         // Why it is turned away, then the end.
         let ended = stranger.read_to_end(&mut Vec::new());
@@ -276,7 +279,7 @@ fn the_login_proxy_gives_away_neither_the_secret_nor_a_proof_to_one_who_takes_th
     let secret = b"the secret of this agent";
     fs::write(talk.run.join("jobs/m.1/0/secret"), secret).unwrap();
     let (_agent, mut connection) = talk.watch("m.1/0");
-    connection.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    connection.set_read_timeout(Some(LIMIT)).unwrap();
     let mut impostor = Listener::new(party(b"another secret", "agent"), &[Role::Agent]).unwrap();
     let mut hello = vec![0; 1024];
     let challenge = loop {
@@ -344,7 +347,7 @@ fn an_agent_admits_who_proves_that_it_knows_the_secret_and_nobody_who_repeats_wh
     let (mut dialler, hello) = Dialler::new(party(&secret, "login proxy"), Role::Agent, "agent", false).unwrap();
     let challenged = || {
         let mut connection = TcpStream::connect(("127.0.0.1", port)).unwrap();
-        connection.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        connection.set_read_timeout(Some(LIMIT)).unwrap();
         connection.write_all(&hello).unwrap();
         let mut bytes = [0; 1024];
         let count = connection.read(&mut bytes).unwrap();

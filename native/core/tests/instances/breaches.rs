@@ -10,14 +10,15 @@ use xmml_core::instance::{Instance, Received, Stamps};
 use xmml_wire::data::Data;
 use xmml_wire::frame::{self, encode_control};
 use xmml_wire::handshake::{Role, TIMEOUT_S};
+use xmml_wire::liveness::heartbeat::SILENCE_LIMIT;
 use xmml_wire::message::Message;
 use xmml_wire::methods::{MethodReport, Traffic};
 
 use crate::support::by_hand::{connect, Client};
 use crate::support::{Model, Run, SECRET};
 
-/// Who breaks the protocol is named well before this, on a busy machine too.
-const SOON: Duration = Duration::from_secs(8);
+/// Who breaks the protocol is named well before it would be for its silence, on a busy machine too.
+const SOON: Duration = SILENCE_LIMIT;
 
 /// `a`, by hand, sends to `b`; both have joined.
 fn pair() -> (Run, Client, Instance) {
@@ -227,8 +228,8 @@ fn who_sends_the_coordinator_what_is_no_word_fails_with_what_it_was_and_hears_wh
 #[test]
 fn who_proves_who_it_is_and_does_not_ask_to_join_is_turned_away() {
     let run = Run::of(Model::new().submodel("a", "", 1));
-    let mut control = Client::to_coordinator(&run.coordinator, &SECRET, "a").unwrap();
     let begin = Instant::now();
+    let mut control = Client::to_coordinator(&run.coordinator, &SECRET, "a").unwrap();
     assert!(control.next_frame().is_err(), "it is closed");
     assert!(begin.elapsed() > Duration::from_secs(TIMEOUT_S - 1), "{:?}", begin.elapsed());
     run.event("people are told", |event| {

@@ -216,7 +216,7 @@ mod tests {
     /// Were it only the timer of the path that wakes whoever waits, every wait would take until it goes off again.
     #[test]
     fn who_waits_hears_of_what_a_thread_has_carried_without_the_timer_of_the_path() {
-        const WAITS: u32 = 8;
+        const WAITS: usize = 8;
         let limit = Some(LIMIT);
         let identity = |name| Identity::new(b"a secret", "run", name);
         let small = Settings {
@@ -237,13 +237,16 @@ mod tests {
                 assert!(here.wait_room(Lane::Bulk, limit).unwrap());
                 here.post(Lane::Bulk, vec![1; 2 << 20]).unwrap()
             };
+            // What most of them take: a machine may be busy now and then.
             let takes = |wait: &dyn Fn(Ticket) -> bool| -> Duration {
                 let one = |_| {
                     let (begun, ticket) = (Instant::now(), send());
                     assert!(wait(ticket));
                     begun.elapsed()
                 };
-                (0..WAITS).map(one).sum()
+                let mut times: Vec<Duration> = (0..WAITS).map(one).collect();
+                times.sort_unstable();
+                times[WAITS / 2]
             };
             assert!(here.wait_arrived(send(), limit).unwrap(), "the thread has begun");
             let left = takes(&|ticket| here.wait_left(ticket, limit).unwrap());
@@ -252,7 +255,7 @@ mod tests {
             here.finish();
             for (what, took) in [("that messages have left", left), ("that they have arrived", arrived), ("room", room)]
             {
-                assert!(took < WAITS * ROUND / 4, "{what} was heard of {WAITS} times within {took:?}");
+                assert!(took < ROUND / 2, "{what} was heard of after {took:?}");
             }
         });
     }

@@ -26,7 +26,8 @@ fn streams_that_fail_together_go_to_the_next_address_together() {
         listener.attend().unwrap();
         let mut addresses: Vec<SocketAddr> = (0..others).map(|_| closes_together(4)).collect();
         addresses.push(listener.address().parse().unwrap());
-        let settings = Settings { connect: Duration::from_secs(4), ..streams(4) };
+        // Those that go on one by one would meet at no address.
+        let settings = Settings { connect: Duration::from_secs(20), ..streams(4) };
         let here = Path::dial_any(&addresses, &identity("here"), "there", settings).unwrap();
         here.attend().unwrap();
         assert!(here.wait_open(LIMIT).unwrap());

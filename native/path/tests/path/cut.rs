@@ -100,11 +100,11 @@ fn a_path_gets_on_when_no_connection_lives_for_a_receipt() {
 fn a_path_on_which_nothing_gets_on_is_given_up_though_connections_come_about() {
     let listener = Listener::bind("127.0.0.1:0", &identity("there"), Settings::default()).unwrap();
     let cutter = Cutter::new(listener.address(), |_| Fate::Cut(2_000));
-    let patience = Duration::from_secs(3);
+    let patience = Duration::from_secs(8); // for a third connection on a busy machine, too
     let (here, _there) = pair_at(&listener, &cutter.address, Settings { patience, ..streams(1) });
     let ticket = here.post(Lane::Bulk, payload(1, 500_000)).unwrap();
     let error = here.wait_arrived(ticket, LIMIT).expect_err("it is given up").to_string();
-    assert!(error.contains("could not be mended within 3 s"), "{error}");
+    assert!(error.contains("could not be mended within 8 s"), "{error}");
     let strikes = cutter.strikes.load(Ordering::Relaxed);
     assert!((3..30).contains(&strikes), "{strikes} connections, one behind the other");
 }
