@@ -27,13 +27,13 @@ use crate::agent_handshake::SECRET;
 use crate::agent_listener::AgentListener;
 use crate::agent_protocol::{AgentOrder, AgentReport};
 use crate::binding::{Devices, OwnDevices};
-use crate::lines::{append, Tail};
+use crate::lines::{append, json_line, Tail};
+use crate::noted_process::NotedProcess;
 use crate::polling::{Lease, Pauses, Polling, LEASE_EVERY};
-use crate::processes::start_of;
 use crate::protocol::{Report, Start, Text, Told};
 use crate::search_path::{found_on, without_links, DEFAULT_PATH};
 use crate::signals::{ignore, Signals};
-use crate::system::{host_name, poll, strerror, write_file, For};
+use crate::system::{host_name, poll, strerror, For};
 use crate::working_folder::WorkingFolder;
 
 /// When the reports of a job have grown so large, output is not passed on any more; the logs at the site have all of it.
@@ -119,13 +119,10 @@ impl Agent {
     /// It cannot begin, or was told something that is no order; the text says what.
     pub fn run(mut self) -> Result<Option<Status>, String> {
         let host = host_name();
-        let pid = std::process::id();
-        let started = i32::try_from(pid).ok().and_then(start_of).unwrap_or_default();
         let secret = self.folder.join(SECRET);
         let _ = fs::remove_file(&secret); // of a job that has begun once more
         let written = append(&secret, self.listener.secret().as_bytes());
-        let written =
-            written.and(write_file(&self.folder.join("agent"), format!("{pid} {started} {host}\n").as_bytes()));
+        let written = written.and(NotedProcess::note_own(&self.folder.join("agent")));
         self.cannot_write = written.is_err();
         let variable = |name| std::env::var(name).unwrap_or_default();
         let nodes = std::env::var("XMML_NODES").unwrap_or_else(|_| host.clone());
@@ -133,7 +130,7 @@ impl Agent {
         self.tell(&AgentReport::Ready {
             host: &host,
             port: self.listener.port().map_err(|error| strerror(&error))?,
-            pid,
+            pid: std::process::id(),
             job: [variable("SLURM_JOB_ID"), variable("PBS_JOBID")]
                 .into_iter()
                 .find(|id| !id.is_empty())
@@ -153,8 +150,7 @@ impl Agent {
 
     /// Reports something of its own.
     fn tell(&mut self, what: &impl Serialize) {
-        if let Ok(mut line) = serde_json::to_vec(what) {
-            line.push(b'\n');
+        if let Ok(line) = json_line(what) {
             self.report(&line);
         }
     }
@@ -325,8 +321,8 @@ impl Agent {
                 program.0 = without_links(&found);
             }
         }
-        if let Ok(line) = serde_json::to_vec(&Told::Start(&order)) {
-            pass(supervisor, &[line.as_slice(), b"\n"].concat());
+        if let Ok(line) = json_line(&Told::Start(&order)) {
+            pass(supervisor, &line);
         }
     }
 }

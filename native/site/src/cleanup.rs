@@ -8,27 +8,14 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::lines::Tail;
+use crate::noted_process::NotedProcess;
 use crate::polling::{renew_lease, LEASE_EVERY};
-use crate::processes::start_of;
-use crate::system::{host_name, strerror, write_file};
+use crate::system::{host_name, strerror};
 
 /// How long everything may take to end when it is told to.
 const ENDS_WITHIN: Duration = Duration::from_secs(6);
 /// How often it is looked whether processes have ended.
 const POLL_EVERY: Duration = Duration::from_millis(30);
-
-/// A process that is noted in the folder of a run.
-#[derive(Clone, Copy)]
-struct Noted {
-    pid: i32,
-    started: u64,
-}
-
-impl Noted {
-    fn lives(self) -> bool {
-        start_of(self.pid) == Some(self.started)
-    }
-}
 
 /// Ends the lease: the launcher is gone, and in an allocation nobody will take its place.
 ///
@@ -96,8 +83,7 @@ pub fn take_place(note: &Path) -> io::Result<()> {
             }
         }
     }
-    let started = i32::try_from(own).ok().and_then(start_of).unwrap_or_default();
-    write_file(note, format!("{own} {started} {}\n", host_name()).as_bytes())
+    NotedProcess::note_own(note)
 }
 
 /// Ends the builds that still go on on this host, because the launcher that waited for them was killed.
@@ -110,21 +96,15 @@ fn folders_in(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the processes of this host that still live of those that files note.
-fn noted(notes: impl IntoIterator<Item = PathBuf>) -> Vec<Noted> {
+fn noted(notes: impl IntoIterator<Item = PathBuf>) -> Vec<NotedProcess> {
     let host = host_name();
-    let read = |note: PathBuf| {
-        let text = fs::read_to_string(note).ok()?;
-        let words: Vec<&str> = text.split_ascii_whitespace().collect();
-        let [pid, started, noted_host] = words[..] else { return None };
-        let noted = Noted { pid: pid.parse().ok()?, started: started.parse().ok()? };
-        (noted_host == host && noted.lives()).then_some(noted)
-    };
+    let read = |note: PathBuf| NotedProcess::read(&note, &host).filter(NotedProcess::lives);
     notes.into_iter().filter_map(read).collect()
 }
 
 /// Asks processes, or their groups, to end, and ends those that do not within a time.
-fn end_all(mut processes: Vec<Noted>, groups: bool) {
-    let signal = |process: &Noted, number| {
+fn end_all(mut processes: Vec<NotedProcess>, groups: bool) {
+    let signal = |process: &NotedProcess, number| {
         let target = if groups { -process.pid } else { process.pid };
         // SAFETY: it takes numbers alone.
         unsafe { libc::kill(target, number) };
@@ -134,7 +114,7 @@ fn end_all(mut processes: Vec<Noted>, groups: bool) {
     }
     let until = Instant::now() + ENDS_WITHIN;
     loop {
-        processes.retain(|process| process.lives());
+        processes.retain(NotedProcess::lives);
         if processes.is_empty() || Instant::now() >= until {
             break;
         }

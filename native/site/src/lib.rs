@@ -18,6 +18,7 @@ pub mod input_lease;
 pub mod lines;
 pub mod login_proxy;
 pub mod memory_group;
+mod noted_process;
 pub mod patterns;
 pub mod polling;
 mod process_end;

@@ -1,9 +1,11 @@
-//! Files of lines that one host writes and another one reads.
+//! Lines: files of them that one host writes and another one reads, and messages of one line each.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use serde::Serialize;
 
 use crate::system::close;
 
@@ -96,6 +98,16 @@ fn cut_torn_line(path: &Path, before: u64, lines: &[u8]) -> io::Result<()> {
     let Some(added) = lines.get(..added) else { return Ok(()) }; // somebody else has added to it
     let whole = added.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     file.set_len(before + whole as u64)
+}
+
+/// Returns a value as a line of JSON, with its end.
+///
+/// # Errors
+/// JSON cannot hold the value.
+pub fn json_line(value: &impl Serialize) -> serde_json::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    Ok(line)
 }
 
 /// Takes the complete lines out of a buffer.

@@ -19,7 +19,7 @@ use xmml_wire::resolver::Resolver;
 use crate::agent_handshake::SECRET;
 use crate::agent_monitor::{AgentMonitor, Health};
 use crate::gateway_protocol::{Answer, Numbered, Request};
-use crate::lines::{append, complete_lines, shortened, Tail};
+use crate::lines::{append, complete_lines, json_line, shortened, Tail};
 use crate::polling::{renew_lease, Pauses, Polling};
 use crate::protocol::Text;
 use crate::system::{host_name, poll, strerror, For};
@@ -139,8 +139,7 @@ impl LoginProxy {
     }
 
     fn put(&mut self, what: &Answer) -> Result<(), Problem> {
-        let mut line = serde_json::to_vec(what).map_err(|error| Problem::Told(error.to_string()))?;
-        line.push(b'\n');
+        let line = json_line(what).map_err(|error| Problem::Told(error.to_string()))?;
         self.output.write_all(&line)?;
         Ok(())
     }

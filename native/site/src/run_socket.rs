@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 use xmml_wire::wakeup::{Epoll, Interest};
 
-use crate::lines::{complete_lines, shortened};
+use crate::lines::{complete_lines, json_line, shortened};
 use crate::protocol::Order;
 
 /// An order that is longer is none.
@@ -66,8 +66,7 @@ impl RunSocket {
 
     /// Sends a report; what the socket does not take is queued.
     pub fn send(&mut self, report: &impl Serialize) {
-        if let Ok(mut line) = serde_json::to_vec(report) {
-            line.push(b'\n');
+        if let Ok(line) = json_line(report) {
             self.outgoing.extend(line);
         }
         self.flush();
