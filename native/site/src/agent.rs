@@ -211,7 +211,8 @@ impl Agent {
                     AgentOrder::Abort => return Ok(Some(Status::Aborted)),
                     AgentOrder::Hold(seconds) => {
                         let longer = Duration::try_from_secs_f64(seconds).map_err(|error| format!("hold: {error}"))?;
-                        (until, is_held) = (Instant::now() + longer, true);
+                        let longer = Instant::now().checked_add(longer);
+                        (until, is_held) = (longer.ok_or_else(|| format!("hold: {seconds} s are too many"))?, true);
                     }
                     _ => {} // nobody is there to do it
                 }
@@ -253,12 +254,15 @@ impl Agent {
                 self.tell(&AgentReport::Killed); // before the news of those who were killed with us
             }
             if has_reports {
-                let count = ours.read(&mut buffer).unwrap_or_default();
-                if count == 0 {
-                    break;
+                match ours.read(&mut buffer) {
+                    Ok(0) => break,
+                    Ok(count) => {
+                        rest.extend_from_slice(&buffer[..count]);
+                        self.pass_on(&mut rest);
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(_) => break, // it is gone
                 }
-                rest.extend_from_slice(&buffer[..count]);
-                self.pass_on(&mut rest);
             }
             while let Some(order) = self.next_order()? {
                 match order {

@@ -68,7 +68,8 @@ pub fn hash_programs(run: &Path, programs: &Programs) -> Result<BTreeMap<String,
     programs.files.iter().map(|path| Ok((path.clone(), sha256_of(&model.join(path))?))).collect()
 }
 
-/// Copies a file and its permissions; says of which of the two files it could not be done.
+/// Copies a file and its permissions; says of which of the two files it could not be done. What is there under the name of the copy gives way
+/// and stays as it is: it may be the same file as one of the staging store, or one that nobody may write to.
 ///
 /// # Errors
 /// One of them cannot be read or written.
@@ -81,8 +82,11 @@ pub fn copy(source: &Path, target: &Path) -> Result<(), FileError> {
         return with_path(source, Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file that can be copied")));
     }
     let mode = found.permissions().mode();
-    let options = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(target);
-    let mut to = with_path(target, options)?;
+    match fs::remove_file(target) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return with_path(target, Err(error)),
+        _ => {}
+    }
+    let mut to = with_path(target, OpenOptions::new().write(true).create_new(true).mode(mode).open(target))?;
     with_path(target, io::copy(&mut from, &mut to))?;
     with_path(target, to.set_permissions(found.permissions()).and_then(|()| close(to)))
 }
@@ -134,6 +138,20 @@ mod tests {
         let copied = |path: &str| folder.join("to/data").join(path).exists();
         let paths = ["deep/a.csv", "other/a.csv", "deep/up", "deep/upper", "other/uppermost"];
         assert_eq!(paths.map(copied), [true, true, false, false, false]);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_copy_takes_the_place_of_another_file_and_leaves_its_content() {
+        let folder = std::env::temp_dir().join(format!("xmml-copies-over-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let [kept, new, target] = ["kept", "new", "target"].map(|name| folder.join(name));
+        fs::write(&kept, "kept").unwrap();
+        fs::set_permissions(&kept, fs::Permissions::from_mode(0o444)).unwrap();
+        fs::write(&new, "new").unwrap();
+        fs::hard_link(&kept, &target).unwrap();
+        copy(&new, &target).unwrap();
+        assert_eq!([&kept, &target].map(|path| fs::read_to_string(path).unwrap()), ["kept", "new"]);
         fs::remove_dir_all(folder).unwrap();
     }
 

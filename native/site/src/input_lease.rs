@@ -235,6 +235,7 @@ mod tests {
     use super::*;
     use std::net::Shutdown;
     use std::os::fd::OwnedFd;
+    use std::sync::mpsc::channel;
 
     const LASTS: Duration = Duration::from_secs(8);
 
@@ -252,15 +253,17 @@ mod tests {
         let sends = sent.clone();
         let writing = thread::spawn(move || launcher.write_all(&sends).unwrap());
         // The program reads nothing yet, and its launcher is heard all the same.
-        let passing = thread::spawn(move || {
-            assert_eq!(passage.pass_on_until_the_end(), End::Input);
-            passage.finish(Instant::now() + Duration::from_secs(60));
+        let (ended, end) = channel();
+        // Behind the end it waits for the program, which here has none.
+        thread::spawn(move || {
+            ended.send(passage.pass_on_until_the_end()).unwrap();
+            passage.finish(Instant::now() + Duration::from_secs(600));
         });
         writing.join().unwrap();
         let mut came = Vec::new();
         program.read_to_end(&mut came).unwrap();
         assert!(came == sent);
-        passing.join().unwrap();
+        assert_eq!(end.recv().unwrap(), End::Input);
     }
 
     #[test]
