@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -56,6 +57,34 @@ def test_a_slow_worker_of_a_queue_gets_fewer_objects(tmp_path: Path) -> None:
     slow, fast = (len(run.lines(f"worker[{copy}]")) for copy in (0, 1))
     assert slow + fast == 100
     assert slow < fast
+
+
+def test_a_writer_is_told_how_many_objects_wait_for_its_workers(tmp_path: Path) -> None:
+    writer = """
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                for number in range(20):
+                    me.put("fields", number, step=number)
+                print([row["waiting"] for row in me.methods("fields")])
+                me.put("go", step=0)
+    """
+    worker = WORKER.replace("for job", 'me.take("go")\n            for job', 1)
+    model = model_of(
+        tmp_path / "model",
+        {"Writer": writer, "Worker": worker},
+        '<instance id="w" submodel="Writer"/><instance id="worker" submodel="Worker" multiplicity="2"/>',
+        pool("w", "worker", share="queue") + pool("w", "worker").replace(".fields", ".go"),
+        {
+            "Writer": '<out id="fields" datatype="field"/><out id="go" datatype="field"/>',
+            "Worker": '<in id="fields" datatype="field"/><in id="go" datatype="field"/>',
+        },
+    )
+    run = run_document(model, folder=tmp_path / "run")
+    of_queue, of_others = json.loads(run.output("w"))
+    assert 18 <= of_queue <= 20, "each worker is given one at most before it takes any"
+    assert of_others == 0, "it is told once"
+    assert sum(len(run.lines(f"worker[{copy}]")) for copy in (0, 1)) == 20
 
 
 BOSS = """
