@@ -154,12 +154,16 @@ with xmml.Instance() as me:
 def test_each_of_two_queues_gets_every_object_also_when_a_worker_of_one_dies(tmp_path: Path) -> None:
     worker = """
         import os, signal, time, xmml
+        DEAD = os.path.join(os.environ["XMML_MODEL_DIR"], "dead")
         with xmml.Instance() as me:
             while me.reuse():
                 for number, job in enumerate(me.objects("fields", timeout=60)):
-                    time.sleep(0.005)
-                    if me.index == 1 and number == 3 and "mortal" in os.environ["XMML_INSTANCE"]:
-                        os.kill(os.getpid(), signal.SIGKILL)
+                    if "mortal" in os.environ["XMML_INSTANCE"]:
+                        if me.index == 1 and number == 3:
+                            open(DEAD, "w").close()
+                            os.kill(os.getpid(), signal.SIGKILL)
+                        while me.index != 1 and not os.path.exists(DEAD):  # it would not get any if they did all
+                            time.sleep(0.01)
                     print(job["step"], flush=True)
     """
     model = model_of(

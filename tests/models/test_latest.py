@@ -9,6 +9,7 @@ import compiled
 import fortran
 import pytest
 from every_language import LANGUAGES, java_program
+from gates import awaits, says
 from model_runs import Run, run_document
 from pool_models import model_of
 
@@ -60,11 +61,13 @@ def test_a_slow_reader_sees_newer_and_newer_messages_and_the_last_one(
 ) -> None:
     if method != "inproc":
         monkeypatch.setenv("XMML_METHODS", method)
-    run = run_of(tmp_path, WRITER, READER)
+    many_are_sent = tmp_path / "sent"
+    writer = WRITER.replace("time.sleep(0.001)", f"time.sleep(0.001)\n            if number == 100: {says(many_are_sent)}")
+    run = run_of(tmp_path, writer, READER.replace("time.sleep(0.02)", awaits(many_are_sent)))
     seen = [int(line) for line in run.lines("r")]
     assert seen == sorted(set(seen))
     assert seen[-1] == 199
-    assert len(seen) < 190
+    assert len(seen) < 110
     told = f"w.fields -> r.fields: {200 - len(seen)} of 200 messages were replaced by newer ones"
     assert told in run.stderr
     assert f"{200 - len(seen)} of 200 messages were replaced by newer ones" in (run.folder / "report.html").read_text()
@@ -78,15 +81,19 @@ def test_a_reader_that_never_reads_holds_up_nobody(tmp_path: Path) -> None:
 
 
 def test_a_program_that_does_not_wait_goes_on_with_what_it_has(tmp_path: Path) -> None:
-    steering = """
-        import time, xmml
+    goes_on = [tmp_path / f"goes-on-with-{speed}" for speed in range(4)]
+    steering = f"""
+        import xmml
         with xmml.Instance() as me:
             while me.reuse():
-                for speed in (1, 2, 3):
-                    me.send("fields", speed)
-                    time.sleep(0.3)
+                {awaits(goes_on[0])}
+                me.send("fields", 1)
+                {awaits(goes_on[1])}
+                me.send("fields", 2)
+                {awaits(goes_on[2])}
+                me.send("fields", 3)
     """
-    steered = """
+    steered = f"""
         import time, xmml
         with xmml.Instance() as me:
             while me.reuse():
@@ -100,6 +107,7 @@ def test_a_program_that_does_not_wait_goes_on_with_what_it_has(tmp_path: Path) -
                         break
                     if speed not in seen:
                         seen.append(speed)
+                        open(f"{tmp_path}/goes-on-with-{{speed}}", "w").close()
                     time.sleep(0.01)
                 print(*seen)
     """
@@ -200,17 +208,19 @@ def test_readers_in_every_language_see_newer_and_newer_messages_and_the_last_one
 
 
 KILLS_ITSELF = """
-import os, signal, time, xmml
+import os, signal, xmml
 with xmml.Instance() as me:
     while me.reuse():
         {}
-        time.sleep(0.2)
         os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
 def test_a_writer_that_is_killed_fails_the_run_by_name(tmp_path: Path) -> None:
-    run = run_of(tmp_path, KILLS_ITSELF.format("me.send('fields', 1)"), READER.replace("assert", "True or"), status=4)
+    is_seen = tmp_path / "seen"
+    writer = KILLS_ITSELF.format(f"me.send('fields', 1)\n        {awaits(is_seen)}")
+    reader = READER.replace("assert", "True or").replace("time.sleep(0.02)", says(is_seen))
+    run = run_of(tmp_path, writer, reader, status=4)
     assert "w failed" in run.stderr
     assert "SIGKILL" in run.stderr
     assert run.lines("r") == ["0"]

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from gates import awaits, says
 from model_runs import run_document
 from pool_models import model_of, pool
 
@@ -46,7 +47,21 @@ def test_each_object_of_a_queue_goes_to_one_copy_of_the_reader(
 
 
 def test_a_slow_worker_of_a_queue_gets_fewer_objects(tmp_path: Path) -> None:
-    worker = WORKER.replace("print(", "time.sleep(0.001 if me.index else 0.5); print(")
+    slow_begins, fast_goes_on = tmp_path / "slow", tmp_path / "fast"
+    worker = f"""
+        import xmml
+        with xmml.Instance() as me:
+            while me.reuse():
+                for number, job in enumerate(me.objects("fields")):
+                    if me.index == 0 and number == 0:
+                        {says(slow_begins)}
+                        {awaits(fast_goes_on)}
+                    if me.index == 1 and number == 0:
+                        {awaits(slow_begins)}
+                    if me.index == 1 and number == 60:
+                        {says(fast_goes_on)}
+                    print(job.data)
+    """
     model = model_of(
         tmp_path / "model",
         {"Writer": WRITER, "Worker": worker},
@@ -56,7 +71,7 @@ def test_a_slow_worker_of_a_queue_gets_fewer_objects(tmp_path: Path) -> None:
     run = run_document(model, folder=tmp_path / "run")
     slow, fast = (len(run.lines(f"worker[{copy}]")) for copy in (0, 1))
     assert slow + fast == 100
-    assert slow < fast
+    assert 0 < slow < fast, "none is kept for the slow one"
 
 
 def test_a_writer_is_told_how_many_objects_wait_for_its_workers(tmp_path: Path) -> None:
@@ -129,17 +144,22 @@ def test_a_worker_that_waits_for_what_comes_after_the_end_of_its_queue_is_in_a_d
 def test_a_deadlock_is_found_in_which_objects_were_given_after_the_writer_began_to_wait_for_its_end(
     tmp_path: Path,
 ) -> None:
-    worker = """
+    all_are_put = tmp_path / "put"
+    worker = f"""
         import time, xmml
         with xmml.Instance() as me:
             while me.reuse():
                 for number, job in enumerate(me.objects("fields")):
-                    time.sleep(0.3)
+                    {awaits(all_are_put)}
+                    time.sleep(0.3)  # for the writer to wait; it is a deadlock also if that does so later
                     if number == 2:
                         me.take("news")
                 me.put("reports", 1, step=1)
     """
-    run = run_document(with_boss(tmp_path / "model", 6, worker), folder=tmp_path / "run", status=6, limit_s=30)
+    model = with_boss(tmp_path / "model", 6, worker)
+    with (tmp_path / "model" / "Writer.py").open("a") as writer:
+        writer.write(f"        {says(all_are_put)}\n")
+    run = run_document(model, folder=tmp_path / "run", status=6)
     assert re.search(r"worker\[[01]\] waits at news for the first object of boss\.news", run.stderr)
 
 
@@ -206,24 +226,28 @@ def test_the_count_of_lost_objects_counts_those_of_groups(tmp_path: Path) -> Non
 
 
 def test_a_reader_that_may_lose_objects_may_pause_after_it_was_fast(tmp_path: Path) -> None:
-    writer = """
+    reader_pauses, all_are_put = tmp_path / "pauses", tmp_path / "put"
+    writer = f"""
         import time, xmml
         with xmml.Instance() as me:
             while me.reuse():
                 for number in range(300):
                     me.put("fields", bytes(10), step=number)
                     time.sleep(0.002)
+                {awaits(reader_pauses)}
                 for number in range(300, 400):
                     me.put("fields", bytes(600_000), step=number)
+                {says(all_are_put)}
     """
-    reader = """
-        import time, xmml
+    reader = f"""
+        import xmml
         with xmml.Instance() as me:
             while me.reuse():
                 for each in me.objects("fields"):
                     last = each["step"]
                     if last == 298:
-                        time.sleep(3)
+                        {says(reader_pauses)}
+                        {awaits(all_are_put)}
                 print(last)
     """
     model = model_of(
@@ -262,7 +286,7 @@ def test_an_onlooker_that_may_lose_objects_does_not_keep_workers_from_the_end_of
             "Onlooker": '<in id="reports" datatype="field"/><in id="fields" datatype="field"/>',
         },
     )
-    run = run_document(model, folder=tmp_path / "run", limit_s=30)
+    run = run_document(model, folder=tmp_path / "run")
     assert run.lines("o")[0] == "10"
 
 
@@ -272,16 +296,20 @@ TOO_SMALL = """
         while me.reuse():
             for number in range(10):
                 me.put("fields", bytes({small}), step=number)
+            {says}
             me.put("fields", bytes({large}), step=10)
             me.put("go", 1, step=1)
 """
 
 
-def too_small(folder: Path, worker: str, small: int, large: int) -> Path:
-    """Write a model whose queue must grow: a worker waits for what is put behind more than its limit."""
+def too_small(folder: Path, worker: str, small: int, large: int, says: str = "pass") -> Path:
+    """Write a model whose queue must grow: a worker waits for what is put behind more than its limit.
+
+    `says` is what its writer does between the small objects and the large one.
+    """
     return model_of(
         folder,
-        {"Writer": TOO_SMALL.format(small=small, large=large), "Worker": worker},
+        {"Writer": TOO_SMALL.format(small=small, large=large, says=says), "Worker": worker},
         '<instance id="w" submodel="Writer"/><instance id="worker" submodel="Worker" multiplicity="2"/>',
         pool("w", "worker", share="queue", limit="1 MB") + pool("w", "worker").replace(".fields", ".go"),
         {
@@ -302,19 +330,21 @@ def test_a_queue_that_is_too_small_grows_also_when_one_of_its_workers_has_left(t
                 print(sum(1 for each in me.objects("fields")))
     """
     model = too_small(tmp_path / "model", worker, 200_000, 200_000)
-    run = run_document(model, folder=tmp_path / "run", limit_s=30)
+    run = run_document(model, folder=tmp_path / "run")
     assert run.lines("worker[0]") == ["11"]
 
 
 def test_a_queue_that_is_too_small_grows_also_when_objects_were_given_while_a_put_waited(tmp_path: Path) -> None:
-    worker = """
+    large_is_next = tmp_path / "large"
+    worker = f"""
         import time, xmml
         with xmml.Instance() as me:
             while me.reuse():
                 for number, each in enumerate(me.objects("fields")):
-                    time.sleep(0.3)
+                    {awaits(large_is_next)}
+                    time.sleep(0.3)  # for the writer to wait; the queue is too small also if that does so later
                     if number == 2:
                         me.take("go")
     """
-    model = too_small(tmp_path / "model", worker, 50_000, 900_000)
-    assert "grew to" in run_document(model, folder=tmp_path / "run", limit_s=30).stderr
+    model = too_small(tmp_path / "model", worker, 50_000, 900_000, says(large_is_next))
+    assert "grew to" in run_document(model, folder=tmp_path / "run").stderr
