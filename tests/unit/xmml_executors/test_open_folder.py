@@ -58,7 +58,6 @@ def test_a_link_that_is_removed_goes_alone(folder: OpenFolder) -> None:
     assert sorted(folder.names()) == ["logs", "notes"]
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("has_reader", [False, True])
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(folder: OpenFolder, *, has_reader: bool) -> None:
     os.mkfifo(folder.path / "report.html")

@@ -8,10 +8,12 @@ import pickle
 import re
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from gates import awaits, says
 from xmml_native import Error, InPort, Instance, Message, OrderError, OutPort, PortError, ReceiveTimeoutError
 
 PORTS = {"out": "Oi", "in": "S"}
@@ -103,8 +105,9 @@ def test_a_bound_port_that_is_not_coupled_takes_the_default() -> None:
         into.receive()
 
 
-def test_a_time_out_names_the_bound_port(run: Any) -> None:
+def test_a_time_out_names_the_bound_port(run: Any, tmp_path: Path) -> None:
     run.couple_two()
+    is_over = tmp_path / "over"
     receiver = f"""\
         import xmml_native
         with xmml_native.Instance() as me:
@@ -114,14 +117,15 @@ def test_a_time_out_names_the_bound_port(run: Any) -> None:
                 into.receive(timeout=0.01)
             except xmml_native.{ReceiveTimeoutError.__name__} as error:
                 assert "b.in" in str(error), error
+                {says(is_over)}
             assert into.receive().data == 5
             assert into.methods()[0]["messages"] == 1
     """
-    sender = """\
-        import time, xmml_native
+    sender = f"""\
+        import xmml_native
         with xmml_native.Instance() as me:
             me.reuse()
-            time.sleep(0.3)
+            {awaits(is_over)}
             me.out("out").send(5)
     """
     run.run_two(sender, receiver)

@@ -80,6 +80,8 @@ def test_a_process_that_shares_its_core_with_a_busy_one_waits() -> None:
 
 def test_a_process_that_sleeps_waits_for_no_core() -> None:
     with bound_to(ANY_CPU, "input()") as process:
+        state = Path(f"/proc/{process.pid}/stat")
+        wait_until(lambda: state.read_text().rpartition(")")[2].split()[0] == "S", "it does not sleep")
         watch = CoreWatch(os.sched_getaffinity(0))
         watch.add("a", process.pid, time.monotonic())
         time.sleep(0.2)

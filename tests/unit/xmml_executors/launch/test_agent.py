@@ -591,7 +591,7 @@ def test_a_further_channel_ends_with_its_lease_and_the_command_that_it_leads_to_
 def test_a_launcher_that_has_nothing_to_say_lives_all_the_same(site: Site) -> None:
     async def work() -> Any:
         transport = LocalTransport("here")
-        lasts_s = 1.5
+        lasts_s = 3.0
         try:
             async with site_files(
                 transport, command_at(str(site.folder)), "stage", "staging", timeout_s=LIMIT_S, lease_s=lasts_s
