@@ -62,7 +62,9 @@ def test_a_slow_reader_sees_newer_and_newer_messages_and_the_last_one(
     if method != "inproc":
         monkeypatch.setenv("XMML_METHODS", method)
     many_are_sent = tmp_path / "sent"
-    writer = WRITER.replace("time.sleep(0.001)", f"time.sleep(0.001)\n            if number == 100: {says(many_are_sent)}")
+    writer = WRITER.replace(
+        "time.sleep(0.001)", f"time.sleep(0.001)\n            if number == 100: {says(many_are_sent)}"
+    )
     run = run_of(tmp_path, writer, READER.replace("time.sleep(0.02)", awaits(many_are_sent)))
     seen = [int(line) for line in run.lines("r")]
     assert seen == sorted(set(seen))
