@@ -123,14 +123,6 @@ def test_the_check_tells_a_misspelt_attribute_as_the_tutorial_shows(tmp_path: Pa
         ("pool-late-readers.md", "viewer.py", "time.sleep(0.1)", "break", "warning: solver: ", 0),
         ("pool-late-readers.md", "viewer.py", "import time\n", "import nosuch\n", "xmml-run: viewer failed", 4),
         (
-            "pool-late-readers.md",
-            "viewer.py",
-            'enumerate(me.objects("field"), 1)',
-            'enumerate([me.take("field", timeout=0.001)] * 2, 1)',
-            "xmml-run: viewer failed",
-            4,
-        ),
-        (
             "pool-groups.md",
             "flow.py",
             '                state.put(v, name="v")',
@@ -159,7 +151,6 @@ def test_the_check_tells_a_misspelt_attribute_as_the_tutorial_shows(tmp_path: Pa
         "a worker fails",
         "a reader leaves early",
         "a reader fails before it joins",
-        "a take has no more time",
         "a writer fails within a group",
         "a group is begun within a group",
         "an object has no group",
@@ -171,6 +162,15 @@ def test_a_run_tells_a_mistake_as_the_page_shows(
     mistaken(tmp_path, page, file, old, new)
     run = run_document(tmp_path / "model.xmml", status=status)
     assert_shown(page, run.stderr, begins, tmp_path)
+
+
+def test_a_take_that_has_no_more_time_is_told_as_the_page_shows(tmp_path: Path) -> None:
+    page = "pool-late-readers.md"
+    waiting = 'enumerate([me.take("field", timeout=0.001)] * 2, 1)'
+    mistaken(tmp_path, page, "viewer.py", 'enumerate(me.objects("field"), 1)', waiting)
+    changed(tmp_path / "solver.py", "import numpy as np\n", "import time\ntime.sleep(1000)\nimport numpy as np\n")
+    run = run_document(tmp_path / "model.xmml", status=4)
+    assert_shown(page, run.stderr, "xmml-run: viewer failed", tmp_path)
 
 
 def test_without_a_queue_each_worker_does_all_cases_as_the_page_says(tmp_path: Path) -> None:
