@@ -93,6 +93,22 @@
         call put_and_free(me%pointer, c_string(port), xmml_value(data), attributes, readers, status, message)
     end subroutine
 
+    ! How many readers would choose an object with these attributes, and have not left: where nobody would, it need not be computed. Nothing is
+    ! put.
+    integer function wanted(me, port, attributes, status, message)
+        class(xmml_instance), intent(in) :: me
+        character(*), intent(in) :: port
+        character(*), intent(in), optional :: attributes
+        integer, intent(out), optional :: status
+        character(*), intent(inout), optional :: message
+        integer(c_int64_t) :: readers
+        integer(c_int) :: code
+        readers = 0
+        code = c_wanted(me%pointer, c_string(port), described_by(attributes), readers)
+        wanted = int(readers)
+        call conclude(code, status, message)
+    end function
+
     ! Begins a group: objects that are put on this port from now on become visible together, when it ends; until then no put waits. They have
     ! these attributes, unless a put gives others.
     subroutine group_begin(me, port, attributes, status, message)

@@ -66,6 +66,7 @@ module xmml_instances
         procedure :: receive_bytes
         procedure :: put_nothing
         procedure :: put_bytes
+        procedure :: wanted
         procedure :: group_begin
         procedure :: group_end
         procedure :: group_abandon
@@ -115,6 +116,7 @@ module xmml_instances
         procedure :: send_bytes => bound_send_bytes
         procedure :: put_nothing => bound_put_nothing
         procedure :: put_bytes => bound_put_bytes
+        procedure :: wanted => bound_wanted
         procedure :: group_begin => bound_group_begin
         procedure :: group_end => bound_group_end
         procedure :: group_abandon => bound_group_abandon

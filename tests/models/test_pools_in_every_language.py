@@ -149,6 +149,13 @@ def test_a_put_says_how_many_readers_choose_the_object(run: Run, language: str) 
 
 
 @pytest.mark.parametrize("language", EACH_LANGUAGE)
+def test_a_writer_asks_how_many_readers_would_choose_an_object(run: Run, language: str) -> None:
+    assert f"wanted {len(LANGUAGES)} {len(LANGUAGES)}" in run.lines(f"writer_{language}")
+    (problem,) = said(run, "writer", language, "unwanted")
+    assert problem.startswith(f"usage: writer_{language}.objects: there is no attribute 'whloe'; did you mean whole?")
+
+
+@pytest.mark.parametrize("language", EACH_LANGUAGE)
 def test_a_put_refuses_an_attribute_that_does_not_exist(run: Run, language: str) -> None:
     problem = f"usage: writer_{language}.objects: there is no attribute 'whloe'; did you mean whole?"
     (found,) = said(run, "writer", language, "unknown")

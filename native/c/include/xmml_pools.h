@@ -36,6 +36,10 @@ xmml_status xmml_put_array_order(xmml_instance *me, const char *port, xmml_dtype
 xmml_status xmml_put(xmml_instance *me, const char *port, const xmml_value *value, const char *attributes,
                      uint64_t *readers);
 
+/* How many readers would choose an object with these attributes, and have not left: where nobody would, it need not be computed. Nothing is
+   put. Selectors that ask for the payload ("sys.size", "sys.type", "sys.shape") see none. */
+xmml_status xmml_wanted(xmml_instance *me, const char *port, const char *attributes, uint64_t *readers);
+
 /* Begins a group: objects that are put on this port from now on become visible together, when it ends; until then no put waits. They have
    these attributes, unless a put gives others. Each has "sys.group", the number of the group, and "sys.follow", how many objects of the
    group follow at its reader. */
@@ -72,6 +76,7 @@ const char *xmml_attribute_name(const xmml_message *object, size_t i);
 #define xmml_put_array(...) (xmml_at(__FILE__, __LINE__), xmml_put_array(__VA_ARGS__))
 #define xmml_put_array_order(...) (xmml_at(__FILE__, __LINE__), xmml_put_array_order(__VA_ARGS__))
 #define xmml_put(...) (xmml_at(__FILE__, __LINE__), xmml_put(__VA_ARGS__))
+#define xmml_wanted(...) (xmml_at(__FILE__, __LINE__), xmml_wanted(__VA_ARGS__))
 #define xmml_group_begin(...) (xmml_at(__FILE__, __LINE__), xmml_group_begin(__VA_ARGS__))
 #define xmml_group_end(...) (xmml_at(__FILE__, __LINE__), xmml_group_end(__VA_ARGS__))
 #define xmml_group_abandon(...) (xmml_at(__FILE__, __LINE__), xmml_group_abandon(__VA_ARGS__))

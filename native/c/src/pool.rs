@@ -73,6 +73,16 @@ pub extern "C" fn xmml_put_array_order(
 }
 
 #[no_mangle]
+pub extern "C" fn xmml_wanted(me: Option<&Member>, port: Text, attributes: Text, readers: Out<u64>) -> c_int {
+    guard(|| {
+        let (me, port) = member_and_port(me, port)?;
+        let attributes = optional_text(attributes, "attributes")?.unwrap_or_default();
+        place(readers, "readers")?.set(me.core.wanted_described(port, attributes)?);
+        Ok(())
+    })
+}
+
+#[no_mangle]
 pub extern "C" fn xmml_group_begin(me: Option<&Member>, port: Text, attributes: Text) -> c_int {
     guard(|| {
         let (me, port) = member_and_port(me, port)?;

@@ -90,6 +90,27 @@ fn an_object_reaches_those_whose_selectors_choose_it() {
 }
 
 #[test]
+fn a_writer_asks_who_would_choose_an_object_before_there_is_one() {
+    let (run, writers, [all, even, other]) = joined("shm");
+    let wanted = |number| writers[0].wanted("out", &step(number)).unwrap();
+    assert_eq!([wanted(0), wanted(1)], [2, 1]);
+    assert_eq!(writers[0].wanted_described("out", "step=1 level=high").unwrap(), 2);
+    let problem = writers[0].wanted("out", &[]).unwrap_err().to_string();
+    assert_eq!(problem, "w[0].out: step is missing, which is required (int[0..])");
+    writers[0].begin_group("out", &step(0)).unwrap();
+    assert_eq!(writers[0].wanted("out", &[]).unwrap(), 2, "with what is common to the group");
+    writers[0].abandon_group("out").unwrap();
+    for reader in [&all, &even] {
+        assert!(reader.reuse().unwrap());
+        reader.leave().unwrap();
+    }
+    await_that("nobody is left who would", || wanted(0) == 0);
+    assert_eq!(put(&writers[0], 1, &[("step", Value::Int(1)), ("level", Value::Text("high".into()))]), 1);
+    assert_eq!(take(&other).map(|object| object.attributes.system.seq), Some(0), "nothing was put before");
+    drop(run);
+}
+
+#[test]
 fn attributes_arrive_with_those_that_every_object_has() {
     for method in METHODS {
         let (_run, writers, [all, ..]) = joined(method);

@@ -57,6 +57,40 @@ pub extern "system" fn Java_org_xmml_Native_putNamed(
     })
 }
 
+/// Returns how many readers would choose an object with these attributes.
+#[no_mangle]
+pub extern "system" fn Java_org_xmml_Native_wanted(
+    mut env: JNIEnv,
+    _: JClass,
+    me: Address<Member>,
+    port: jint,
+    attributes: JString,
+) -> jlong {
+    guard(&mut env, |env| {
+        let attributes = text(env, &attributes)?;
+        let me = me.get()?;
+        Ok(me.core.wanted_described(me.port(port), &attributes)? as jlong)
+    })
+}
+
+/// The same with attributes by name; a value that is null is left out.
+#[no_mangle]
+pub extern "system" fn Java_org_xmml_Native_wantedNamed(
+    mut env: JNIEnv,
+    _: JClass,
+    me: Address<Member>,
+    port: jint,
+    names: JObjectArray,
+    values: JObjectArray,
+) -> jlong {
+    guard(&mut env, |env| {
+        let names = texts(env, &names)?;
+        let set = named(env, &names, &values)?;
+        let me = me.get()?;
+        Ok(me.core.wanted(me.port(port), &set)? as jlong)
+    })
+}
+
 /// Objects that are put on this port from now on become visible together, when the group ends.
 #[no_mangle]
 pub extern "system" fn Java_org_xmml_Native_beginGroup(

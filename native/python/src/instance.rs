@@ -446,6 +446,25 @@ impl Instance {
         })
     }
 
+    /// Return how many readers would choose an object on `port` with these attributes, and have not left.
+    ///
+    /// Where nobody would, the object need not be computed. Nothing is put. Selectors that ask for the payload
+    /// (`sys.size`, `sys.type`, `sys.shape`) see none.
+    ///
+    /// >>> if me.wanted("fields", step=3, param="t"):
+    /// ...     me.put("fields", interpolated(temperature), step=3, param="t")
+    ///
+    /// Raises:
+    ///     Error: as `put`.
+    #[pyo3(signature = (port, /, **attributes))]
+    fn wanted(&self, py: Python<'_>, port: &str, attributes: Option<&Bound<'_, PyDict>>) -> PyResult<u64> {
+        let set = pool::attributes_of(attributes)?;
+        self.waiting(py, |core| {
+            let set: Vec<_> = set.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+            core.wanted(port, &set)
+        })
+    }
+
     /// Return a context in which objects are put on `port` that become visible together, when it ends.
     ///
     /// `attributes` are those that all of them have, unless a `put` says otherwise. Every object of a group has

@@ -479,6 +479,18 @@ class Instance:
         Raises:
             Error: an attribute does not exist, is not allowed or is missing, or the port carries messages.
         """
+    def wanted(self, port: str, /, **attributes: Any) -> int:
+        """Return how many readers would choose an object on `port` with these attributes, and have not left.
+
+        Where nobody would, the object need not be computed. Nothing is put. Selectors that ask for the payload
+        (`sys.size`, `sys.type`, `sys.shape`) see none.
+
+        >>> if me.wanted("fields", step=3, param="t"):
+        ...     me.put("fields", interpolated(temperature), step=3, param="t")
+
+        Raises:
+            Error: as `put`.
+        """
     def group(self, port: str, /, **attributes: Any) -> Group:
         """Return a context in which objects are put on `port` that become visible together, when it ends.
 
@@ -647,6 +659,8 @@ class OutPort(BoundPort):
 
         `Instance.put` explains it.
         """
+    def wanted(self, **attributes: Any) -> int:
+        """Return how many readers would choose an object with these attributes. `Instance.wanted` explains it."""
     def group(self, **attributes: Any) -> Group:
         """Return a context in which objects are put that become visible together, as `Instance.group` does."""
     def send_gathered(

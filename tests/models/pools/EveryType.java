@@ -86,6 +86,8 @@ public class EveryType {
         printError("mistyped", () -> me.put("objects", null, "whole=x"));
         printError("no value", () -> me.put("objects", null, Map.of("whole", Thread.currentThread())));
         System.out.println("nowhere " + me.put("nowhere", null));
+        System.out.println("wanted " + me.wanted("objects", Map.of("whole", 4)) + " " + objects.wanted("whole=5"));
+        printError("unwanted", () -> me.wanted("objects", "whloe=4"));
     }
 
     private static void writeGroups(Instance me) {

@@ -131,6 +131,11 @@ static void write_objects(void)
     print_error("mistyped", xmml_put(me, "objects", NULL, "whole=x", NULL));
     done(xmml_put(me, "nowhere", NULL, NULL, &readers));
     printf("nowhere %d\n", (int)readers);
+    done(xmml_wanted(me, "objects", "whole=4", &readers));
+    printf("wanted %d", (int)readers);
+    done(xmml_wanted(me, objects, "whole=5", &readers));
+    printf(" %d\n", (int)readers);
+    print_error("unwanted", xmml_wanted(me, objects, "whloe=4", &readers));
 }
 
 static void write_groups(void)

@@ -68,7 +68,8 @@ void print(const xmml::Message& object) {
     line += " whole " + whole("whole") + " natural " + whole("natural");
     line += " number " + bits(object.attribute("number")->as<double>());
     line += " text " + hex(text("text")) + " level " + text("level") + " moment " + text("moment") + " wholes";
-    for (const std::int64_t each : object.attribute("wholes")->as<std::vector<std::int64_t>>()) line += " " + std::to_string(each);
+    for (const std::int64_t each : object.attribute("wholes")->as<std::vector<std::int64_t>>())
+        line += " " + std::to_string(each);
     line += " numbers";
     for (const double each : object.attribute("numbers")->as<std::vector<double>>()) line += " " + bits(each);
     line += " raw " + hex(object.attribute("raw")->bytes());
@@ -84,6 +85,9 @@ void write_objects(xmml::Instance& me) {
     print_error("unknown", [&] { objects.put(nullptr, "whloe=4"); });
     print_error("mistyped", [&] { me.put("objects", nullptr, "whole=x"); });
     std::printf("nowhere %d\n", static_cast<int>(me.put("nowhere", nullptr)));
+    std::printf("wanted %d %d\n", static_cast<int>(me.wanted("objects", "whole=4")),
+                static_cast<int>(objects.wanted("whole=5")));
+    print_error("unwanted", [&] { objects.wanted("whloe=4"); });
 }
 
 void write_groups(xmml::Instance& me) {

@@ -56,6 +56,9 @@ contains
         call print_error("mistyped", status, text)
         call me%put("nowhere", 1, readers=readers)
         print "(a, i0)", "nowhere ", readers
+        print "(a, i0, 1x, i0)", "wanted ", me%wanted("objects", "whole=4"), objects%wanted("whole=5")
+        readers = objects%wanted("whloe=4", status, text)
+        call print_error("unwanted", status, text)
     end subroutine
 
     subroutine write_groups()

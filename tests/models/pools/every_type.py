@@ -61,6 +61,8 @@ def write_objects(me):
     print_error("unknown", lambda: objects.put(whloe=4))
     print_error("mistyped", lambda: me.put("objects", whole="x"))
     print("nowhere", me.put("nowhere"))
+    print("wanted", me.wanted("objects", whole=4), objects.wanted(whole=5))
+    print_error("unwanted", lambda: objects.wanted(whloe=4))
 
 
 def write_groups(me):

@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
@@ -15,6 +14,7 @@ use smallvec::SmallVec;
 use xmml_pool::object::{Described, System};
 use xmml_pool::packing::{seq_of, Packed};
 use xmml_pool::schema::Schema;
+use xmml_pool::selector::Undefined;
 use xmml_pool::value::Value;
 use xmml_wire::data::Data;
 use xmml_wire::error::{Error, Result};
@@ -89,6 +89,57 @@ impl Instance {
     /// As there.
     pub fn put_described(&self, port: &str, data: Data, attributes: &str) -> Result<u64> {
         self.put_with(port, data, |schema| read_some(schema, attributes))
+    }
+
+    /// How many readers that have not left would choose an object with these attributes: where nobody would, it need not be computed. Of
+    /// its payload nothing is known yet, as if it had none. Nothing is put.
+    ///
+    /// Of ranks that joined together all call this: what rank 0 gives counts.
+    ///
+    /// # Errors
+    /// As [`Instance::put`].
+    pub fn wanted(&self, port: &str, attributes: &[(&str, Value)]) -> Result<u64> {
+        self.wanted_with(port, |schema| some(schema, attributes))
+    }
+
+    /// [`Instance::wanted`] with attributes as a text gives them.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn wanted_described(&self, port: &str, attributes: &str) -> Result<u64> {
+        self.wanted_with(port, |schema| read_some(schema, attributes))
+    }
+
+    fn wanted_with(&self, port: &str, set: impl FnOnce(&Schema) -> Set) -> Result<u64> {
+        self.as_one(port, || {
+            let Some((declared, written)) = self.written_alone(port)? else { return Ok(0) };
+            let own = set(&written.schema).map_err(|problem| self.refused(declared, &problem))?;
+            let (own, group) = match &*lock(&written.group) {
+                Some(group) => (group.with_common(own), Some(group.number)),
+                None => (own, None),
+            };
+            let own = written.schema.with_defaults(own).map_err(|problem| self.refused(declared, &problem))?;
+            let (t, seq) = (self.program()?.clock.time(), written.count.load(Ordering::Relaxed));
+            let system = System { t, seq, rank: self.rank(), group, ..written.system.clone() };
+            let system = with_payload(system, &Data::Nothing);
+            let described = Described { own: &own, system: &system };
+            let audience = written.audience();
+            let mut readers = 0;
+            for reader in audience.index.candidates(&described).map(|place| &audience.readers[place]) {
+                if reader.is_tap() {
+                    continue;
+                }
+                let chooses = reader.selector.matches(&described);
+                let chooses = chooses.map_err(|undefined| self.undefined(declared, reader, &undefined))?;
+                readers += u64::from(chooses && !self.is_gone(reader.way));
+            }
+            Ok(readers)
+        })
+    }
+
+    /// The selector of a reader has no answer.
+    fn undefined(&self, port: &Port, reader: &Reader, problem: &Undefined) -> Error {
+        self.refused(port, &format!("the selector of {}: {problem}", reader.name))
     }
 
     fn put_with(&self, port: &str, data: Data, set: impl FnOnce(&Schema) -> Set) -> Result<u64> {
@@ -184,19 +235,21 @@ impl Instance {
     pub(super) fn offer_sent(&self, port: &Port, own: Vec<Option<Value>>, message: &Message) -> Result<bool> {
         let Some(written) = self.pools.written_by(port) else { return Ok(false) };
         self.offer(port, written, own, message.clone())?;
-        let gone = |reader: &Arc<Reader>| {
-            self.with_state(|state| match reader.way {
-                Way::Straight(end) => state.conduits.sending[end].is_gone(),
-                Way::Backlog(number) => state.backlogs.is_without_readers(number),
-            })
-        };
-        Ok(!written.audience().readers.iter().filter(|reader| !reader.is_tap()).all(gone))
+        Ok(!written.audience().readers.iter().filter(|reader| !reader.is_tap()).all(|reader| self.is_gone(reader.way)))
+    }
+
+    /// Whether all have left to whom objects go this way.
+    fn is_gone(&self, way: Way) -> bool {
+        self.with_state(|state| match way {
+            Way::Straight(end) => state.conduits.sending[end].is_gone(),
+            Way::Backlog(number) => state.backlogs.is_without_readers(number),
+        })
     }
 
     /// Offers an object to the readers that choose it; returns how many that are. `own` are its attributes without defaults.
     fn offer(&self, port: &Port, written: &Written, own: Vec<Option<Value>>, message: Message) -> Result<u64> {
         if let Some(group) = &mut *lock(&written.group) {
-            let own = own.into_iter().zip(&group.common).map(|(own, common)| own.or_else(|| common.clone())).collect();
+            let own = group.with_common(own);
             return self.add_to_group(port, written, group, own, message);
         }
         let audience = written.audience();
@@ -270,9 +323,7 @@ impl Instance {
                 Ok(true) => reader.note_missed(),
                 Ok(false) => {}
                 Err(_) if reader.is_tap() => {}
-                Err(undefined) => {
-                    return Err(self.refused(port, &format!("the selector of {}: {undefined}", reader.name)));
-                }
+                Err(undefined) => return Err(self.undefined(port, reader, &undefined)),
             }
         }
         readers.sort_unstable();

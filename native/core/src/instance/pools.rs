@@ -94,6 +94,11 @@ pub(super) struct Member {
 }
 
 impl Group {
+    /// The attributes of one of its objects that was given these.
+    pub(super) fn with_common(&self, own: Vec<Option<Value>>) -> Vec<Option<Value>> {
+        own.into_iter().zip(&self.common).map(|(own, common)| own.or_else(|| common.clone())).collect()
+    }
+
     /// The readers that choose objects of it, in the order in which they came to be chosen, each with the places of these objects.
     pub(super) fn chosen_by_reader(&self) -> Vec<(&Reader, Vec<usize>)> {
         let mut readers: Vec<(&Reader, Vec<usize>)> = Vec::new();

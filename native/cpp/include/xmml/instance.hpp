@@ -321,6 +321,13 @@ public:
         return readers;
     }
 
+    // How many readers would choose an object with these attributes, and have not left: where nobody would, it need not be computed.
+    std::uint64_t wanted(Name port, const std::string& attributes = "", Site site = Site::here()) {
+        std::uint64_t readers = 0;
+        call(site, xmml_wanted, me_, port.c_str(), attributes.c_str(), &readers);
+        return readers;
+    }
+
     // Begins a group: what is put on the port until it ends becomes visible together, and has these attributes unless a put gives others.
     // One that goes out of scope without an end is forgotten, with its objects:
     //

@@ -47,6 +47,9 @@ public:
     std::uint64_t put(const Sendable& data, const std::string& attributes = "", Site site = Site::here()) const {
         return me_->put(name_, data, attributes, site);
     }
+    std::uint64_t wanted(const std::string& attributes = "", Site site = Site::here()) const {
+        return me_->wanted(name_, attributes, site);
+    }
     Group group(const std::string& attributes = "", Site site = Site::here()) const {
         return me_->group(name_, attributes, site);
     }

@@ -337,6 +337,30 @@ public final class Instance extends Declared implements AutoCloseable {
     }
 
     /**
+     * Says how many readers would choose an object with these attributes, and have not left: where nobody would, it need not be computed.
+     *
+     * @param port an out port
+     * @param attributes as for {@link OutPort#put(Object, String)}
+     * @return how many
+     * @throws XmmlException as for {@link OutPort#put(Object, String)}
+     */
+    public long wanted(String port, String attributes) {
+        return out(port).wanted(attributes);
+    }
+
+    /**
+     * Says how many readers would choose an object with these attributes, and have not left.
+     *
+     * @param port an out port
+     * @param attributes as for {@link OutPort#put(Object, Map)}
+     * @return how many
+     * @throws XmmlException as for {@link OutPort#put(Object, String)}
+     */
+    public long wanted(String port, Map<String, ?> attributes) {
+        return out(port).wanted(attributes);
+    }
+
+    /**
      * Begins a group, whose objects have no attributes but those that each is put with.
      *
      * @param port an out port

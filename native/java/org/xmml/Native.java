@@ -123,6 +123,10 @@ final class Native {
 
     static native long putNamed(long me, int port, long data, String[] names, Object[] values);
 
+    static native long wanted(long me, int port, String attributes);
+
+    static native long wantedNamed(long me, int port, String[] names, Object[] values);
+
     static native void beginGroup(long me, int port, String attributes);
 
     static native void beginGroupNamed(long me, int port, String[] names, Object[] values);

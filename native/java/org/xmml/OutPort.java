@@ -121,6 +121,31 @@ public final class OutPort extends BoundPort {
         return offer(data, null, names, attributes.values().toArray());
     }
 
+    /**
+     * Says how many readers would choose an object with these attributes, and have not left: where nobody would, it need not be computed.
+     * Nothing is put. Selectors that ask for the payload ({@code sys.size}, {@code sys.type}, {@code sys.shape}) see none.
+     *
+     * @param attributes as for {@link #put(Object, String)}
+     * @return how many
+     * @throws XmmlException as for {@link #put(Object, String)}
+     */
+    public long wanted(String attributes) {
+        return Native.wanted(me.me, number, Objects.requireNonNull(attributes));
+    }
+
+    /**
+     * Says how many readers would choose an object with these attributes, and have not left.
+     *
+     * @param attributes as for {@link #put(Object, Map)}
+     * @return how many
+     * @throws DataTypeException a value that no attribute can have
+     * @throws XmmlException as for {@link #put(Object, String)}
+     */
+    public long wanted(Map<String, ?> attributes) {
+        return Native.wantedNamed(
+                me.me, number, attributes.keySet().toArray(String[]::new), attributes.values().toArray());
+    }
+
     /** With attributes as a text, or by name. */
     private long offer(Object data, String attributes, String[] names, Object[] values) {
         long payload = Values.give(me.me, data, false);

@@ -126,6 +126,13 @@ impl OutPort {
         port.instance().put(slf.py(), port.bound(), data, attributes)
     }
 
+    /// Return how many readers would choose an object with these attributes. `Instance.wanted` explains it.
+    #[pyo3(signature = (**attributes))]
+    fn wanted(slf: &Bound<'_, OutPort>, attributes: Option<&Bound<'_, PyDict>>) -> PyResult<u64> {
+        let port = slf.as_super().get();
+        port.instance().wanted(slf.py(), port.bound(), attributes)
+    }
+
     /// Return a context in which objects are put that become visible together, as `Instance.group` does.
     #[pyo3(signature = (**attributes))]
     fn group(slf: &Bound<'_, OutPort>, attributes: Option<&Bound<'_, PyDict>>) -> PyResult<Group> {
