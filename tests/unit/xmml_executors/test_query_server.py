@@ -47,6 +47,8 @@ class Run:
 
     def __init__(self, plan: Plan, folder: Path) -> None:
         self.folder = folder
+        self.opened = OpenFolder(folder)
+        self.clients: list[Client] = []
         self.selector = selectors.DefaultSelector()
         self.conduits = Conduits(plan)
         self.records = {name: InstanceRecord(name, Lifecycle.RUNNING) for name in ("a", "b")}
@@ -54,7 +56,7 @@ class Run:
         self.taps: list[AskTap] = []
         self.coordinator = Coordinator()
         self.server = QueryServer(
-            OpenFolder(folder),
+            self.opened,
             self.conduits,
             self.records,
             self.selector,
@@ -78,9 +80,22 @@ class Run:
             for key, _ in self.selector.select(0.05):
                 key.data()
 
+    def connect(self) -> Client:
+        """Have somebody at the door."""
+        self.clients.append(Client(self.folder))
+        return self.clients[-1]
+
+    def close(self) -> None:
+        """Leave no descriptor open, which other tests count."""
+        self.server.close()
+        self.selector.close()
+        self.opened.close()
+        for client in self.clients:
+            client.socket.close()
+
     def ask(self, question: object) -> Client:
         """Ask in a connection of its own."""
-        client = Client(self.folder)
+        client = self.connect()
         client.say(question if isinstance(question, bytes) else json.dumps(question).encode() + b"\n")
         self.turn()
         return client
@@ -115,8 +130,7 @@ class Client:
 def run(make_plan: MakePlan, tmp_path: Path) -> Iterator[Run]:
     made = Run(make_plan("a", "b", couplings=[("a", "b")]), tmp_path)
     yield made
-    made.server.close()
-    made.selector.close()
+    made.close()
 
 
 def figures(instance: str, number: int, messages: int = 7) -> Figures:
@@ -250,7 +264,7 @@ def test_what_is_no_question_is_said_to_be_none(run: Run, question: object) -> N
 
 
 def test_a_question_that_does_not_end_is_cut_off(run: Run) -> None:
-    client = Client(run.folder)
+    client = run.connect()
     client.socket.setblocking(False)
     sent = 0
     while sent <= LONGEST_QUESTION_BYTES + (1 << 20):
