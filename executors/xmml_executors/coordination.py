@@ -40,6 +40,8 @@ from xmml_executors.outcome import ExitStatus, Outcome
 from xmml_executors.ranks import Ranks
 from xmml_executors.tap_names import TapNames
 
+#: How soon the writers of a queue leave when everything is dealt with, on the busiest machine too.
+WRITERS_LEAVE_WITHIN_S = 10.0
 #: How long signs of failure are collected before one is named the cause.
 SETTLE_S = 0.1
 #: The same where an instance at another site is gone without a word of its own: its job may be at an end, or its node,
@@ -355,7 +357,10 @@ class Coordination:
         self._is_present(record)
         record.runs, record.left_at = event.runs, now
         notices = self._counts.on_left(record, event.conduits)
+        self._deaths.on_left(event.conduits)
         orders: list[Order] = [*notices] if self.phase is Phase.RUNNING else []
+        if self.phase is Phase.SETTLING:
+            orders += self._look_whether_all_are_spared(now)
         if record.state is not Lifecycle.RUNNING:
             return orders
         record.become(Lifecycle.LEFT)
@@ -470,12 +475,32 @@ class Coordination:
     def _settling_s(self, failure: Failure) -> float:
         """How long after a sign of failure its cause may become known."""
         record = self.records[failure.instance]
+        if failure.sign.is_death and self._deaths.may_turn_out_spared(failure.instance):
+            return WRITERS_LEAVE_WITHIN_S
         if failure.instance in self._elsewhere and failure.sign.is_silent:
             is_explained = record.exit_status is not None or record.signal not in (None, signal.SIGTERM, signal.SIGKILL)
             return SETTLE_S if is_explained else SETTLE_ELSEWHERE_S
         return SETTLE_ELSEWHERE_S if self._elsewhere and concerns(failure, self._elsewhere) else SETTLE_S
 
+    def _look_whether_all_are_spared(self, now: float) -> list[Order]:
+        """Go on with the run if those that seemed to be the last of their queue have died when all was dealt with."""
+        failures = list(self._failures.values())
+        if not all(each.sign.is_death and self._deaths.can_be_spared(each.instance) for each in failures):
+            if not self._is_in_doubt:
+                self._settled_at = min(self._settled_at, *(now + self._settling_s(each) for each in failures))
+            return []
+        self._failures.clear()
+        self.phase = Phase.RUNNING
+        orders: list[Order] = []
+        for record in (self.records[each.instance] for each in failures):
+            is_gone = record.state is Lifecycle.FAILED
+            orders += self._bury(record, now) if is_gone else self._count_as_dead(record, now)
+        return orders
+
     def _settle(self, now: float) -> list[Order]:
+        orders = self._look_whether_all_are_spared(now)
+        if self.phase is not Phase.SETTLING:
+            return orders
         cause = cause_of(list(self._failures.values()), SETTLE_ELSEWHERE_S if self._elsewhere else SIMULTANEOUS_S)
         record = self.records[cause.instance]
         reason = describe(cause, record, own_files=(self.plan.model_folder,))

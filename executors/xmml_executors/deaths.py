@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from xmml_planner import ConduitSpec, Plan
 
+from xmml_executors.coordinator_events import ConduitTotals
 from xmml_executors.escalation import Escalation
 from xmml_executors.instance_record import InstanceRecord, Lifecycle
 
@@ -29,26 +30,48 @@ class Deaths:
         for name, element in self._element.items():
             self._copies.setdefault(element, []).append(name)
         self._writers: dict[str, set[str]] = {}
+        #: By conduit, whose objects must not be lost.
+        self._queues: dict[int, str] = {}
+        self._lost: set[str] = set()
         for conduit in plan.conduits:
             if conduit.receiver in self._element and conduit.pool is not None and conduit.pool.is_queue:
                 self._writers.setdefault(conduit.receiver, set()).add(conduit.sender)
+                if not conduit.pool.may_lose:
+                    self._queues[conduit.id] = self._element[conduit.receiver]
         self._lingering: dict[str, Escalation] = {}
 
     def can_be_spared(self, name: str) -> bool:
         """Whether the run goes on without an instance.
 
         It does not without the last worker of a queue, unless others have come to the end of it, and all who write to
-        it have left, so that every object is dealt with.
+        it have left without having lost an object, so that every object is dealt with.
         """
         if name not in self._element:
             return False
         if name not in self._writers or self._records[name].left_at is not None:
             return True
-        others = [self._records[other] for other in self._copies[self._element[name]] if other != name]
+        others = self._others(name)
         if any(other.may_still_act and other.died_at is None for other in others):
             return True
-        is_over = all(self._records[writer].left_at is not None for writer in self._writers[name])
-        return is_over and any(other.left_at is not None for other in others)
+        has_ended = self._have_writers_left(name) and any(other.left_at is not None for other in others)
+        return has_ended and self._element[name] not in self._lost
+
+    def may_turn_out_spared(self, name: str) -> bool:
+        """Whether the last worker of a queue may have died behind the end of it: others have left, and writers may be
+        about to."""
+        if name not in self._writers or self._have_writers_left(name):
+            return False
+        return any(other.left_at is not None for other in self._others(name))
+
+    def on_left(self, totals: Sequence[ConduitTotals]) -> None:
+        """Take over the totals of an instance that has left: objects of a queue that nobody was left to take."""
+        self._lost |= {self._queues[each.conduit] for each in totals if each.dropped and each.conduit in self._queues}
+
+    def _others(self, name: str) -> list[InstanceRecord]:
+        return [self._records[other] for other in self._copies[self._element[name]] if other != name]
+
+    def _have_writers_left(self, name: str) -> bool:
+        return all(self._records[writer].left_at is not None for writer in self._writers[name])
 
     def why_last(self, name: str) -> str:
         """Return why the run cannot go on without an instance, if others like it could be spared; else nothing."""

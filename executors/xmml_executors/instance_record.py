@@ -17,7 +17,7 @@ class Lifecycle(Enum):
     """The life of an instance. It only goes on in this order, and ends in one of the last four.
 
     One that has died was not missed: the run went on without it. If it then turns out that it died of an object that
-    nobody survives, it has failed.
+    nobody survives, it has failed. If it turns out that one that failed had nothing more to do, it has died.
     """
 
     PLANNED = "planned"
@@ -42,7 +42,7 @@ TRANSITIONS: dict[Lifecycle, frozenset[Lifecycle]] = {
     Lifecycle.RUNNING: frozenset({Lifecycle.LEFT, Lifecycle.FAILED, Lifecycle.STOPPED, Lifecycle.DIED}),
     Lifecycle.LEFT: frozenset({Lifecycle.DONE, Lifecycle.FAILED, Lifecycle.STOPPED, Lifecycle.DIED}),
     Lifecycle.DONE: frozenset(),
-    Lifecycle.FAILED: frozenset(),
+    Lifecycle.FAILED: frozenset({Lifecycle.DIED}),
     Lifecycle.STOPPED: frozenset(),
     Lifecycle.DIED: frozenset({Lifecycle.FAILED}),
 }

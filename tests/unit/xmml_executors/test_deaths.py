@@ -7,11 +7,12 @@ import signal
 from collections.abc import Callable, Sequence
 
 import pytest
-from xmml_executors.coordination import SETTLE_S, Coordination, Phase
+from xmml_executors.coordination import SETTLE_S, WRITERS_LEAVE_WITHIN_S, Coordination, Phase
 from xmml_executors.coordination_orders import Died, GoOnWithout, Order, Signal
 from xmml_executors.coordinator_events import (
     Away,
     Back,
+    ConduitTotals,
     CoordinatorEvent,
     Failed,
     GivenAgain,
@@ -130,11 +131,37 @@ def test_a_worker_that_dies_when_all_is_done_and_others_have_come_to_the_end_is_
     assert run.outcome.is_done
 
 
+def test_a_worker_that_dies_in_the_moment_in_which_its_writer_leaves_is_not_missed(make_plan: MakePlan) -> None:
+    run = workers(make_plan, 2)
+    leave(run, "c[0]")
+    assert kill(run, "c[1]", 3.0) == [GoOnWithout("c[1]")]
+    assert run.on_time(3.0 + 2 * SETTLE_S) == []
+    orders = run.on_native(Left("w", 1, (), 0.0), 4.0)
+    assert Died("c[1]", "it was killed by SIGKILL (Killed)") in orders
+    run.on_ended("w", 0, None, 4.1)
+    assert run.outcome is not None
+    assert run.outcome.is_done
+    assert run.records["c[1]"].state is Lifecycle.DIED
+
+
+def test_a_worker_is_missed_with_which_objects_of_its_writer_are_lost(make_plan: MakePlan) -> None:
+    run = workers(make_plan, 2)
+    leave(run, "c[0]")
+    kill(run, "c[1]", 3.0)
+    lost = ConduitTotals(conduit=1, sent=5, received=0, bytes=40, dropped=2)
+    run.on_native(Left("w", 1, (lost,), 0.0), 4.0)
+    run.on_time(4.0 + SETTLE_S)
+    assert run.outcome is not None
+    assert run.outcome.reason.endswith("it was the last copy of c that could go on")
+
+
 def test_a_worker_is_missed_whose_others_have_left_while_its_writer_goes_on(make_plan: MakePlan) -> None:
     run = workers(make_plan, 2)
     leave(run, "c[0]")
     kill(run, "c[1]", 3.0)
     assert run.phase is Phase.SETTLING
+    run.on_time(3.1 + WRITERS_LEAVE_WITHIN_S)
+    assert run.phase is Phase.STOPPING
 
 
 def test_a_reader_that_may_lose_objects_is_not_missed_though_it_is_the_only_one(make_plan: MakePlan) -> None:
