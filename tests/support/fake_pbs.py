@@ -93,29 +93,30 @@ def qsub(words):
     longest = queue_facts().get("resources_max.walltime")
     if longest and in_seconds(walltime) > in_seconds(longest):
         return refuse("qsub: Job violates queue and/or server resource limits", 188)
-    number = 1 + max((int(path.stem) for path in jobs()), default=0)
-    path = STATE / f"{number}.job"
     begin = datetime.strptime(given["-a"], "%Y%m%d%H%M.%S").timestamp() if "-a" in given else 0
     state = "H" if "-h" in given else "W" if begin > time.time() else "Q"
-    path.write_text(
-        json.dumps(
-            {
-                "Job_Name": given.get("-N", script.name),
-                "job_state": state,
-                "Resource_List": resources,
-                "ctime": time.asctime(),
-                "fake": {
-                    "begin": begin,
-                    "walltime": in_seconds(walltime),
-                    "script": text,
-                    "out": given["-o"],
-                    "err": given["-e"],
-                    "held": "-h" in given,
-                    "deleted": False,
-                },
-            }
-        )
-    )
+    job = {
+        "Job_Name": given.get("-N", script.name),
+        "job_state": state,
+        "Resource_List": resources,
+        "ctime": time.asctime(),
+        "fake": {
+            "begin": begin,
+            "walltime": in_seconds(walltime),
+            "script": text,
+            "out": given["-o"],
+            "err": given["-e"],
+            "held": "-h" in given,
+            "deleted": False,
+        },
+    }
+    with (STATE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two that are submitted at once get two numbers
+        number = 1 + max((int(path.stem) for path in jobs()), default=0)
+        path = STATE / f"{number}.job"
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(job))
+        part.replace(path)
     link = Path(sys.argv[0]).with_name("mom")
     subprocess.Popen([link, path], start_new_session=True, stdin=-3, stdout=-3, stderr=-3)
     print(f"{number}.{SERVER}")
