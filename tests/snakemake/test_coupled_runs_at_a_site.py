@@ -109,7 +109,7 @@ def test_ctrl_c_stops_all_of_them(study: Study) -> None:
 
 
 def test_runs_whose_process_was_killed_fail_and_are_tried_again_in_another(study: Study) -> None:
-    study.env["XMML_SITE_LEASE_S"] = "10"  # what the killed process has begun at the site ends by itself
+    study.env["XMML_SITE_LEASE_S"] = "30"  # what the killed process has begun at the site ends by itself
     with study.going("--retries", "1") as running:
         study.await_begun()
         (killed,) = study.launchers()

@@ -13,13 +13,13 @@ use xmml_core::coordinator::{CoordinatorAddress, Event};
 use xmml_core::instance::{Instance, JoinOptions, Stamps};
 
 /// Instead of half a minute. Signs of life are given six times as often.
-const LIMIT_S: f64 = 4.0;
+const LIMIT_S: f64 = 12.0;
 
 /// Instead of a minute.
 const AWAY_LIMIT_S: f64 = 6.0;
 
 /// Instead of half a minute.
-const CONNECT_LIMIT_S: f64 = 5.0;
+const CONNECT_LIMIT_S: f64 = 12.0;
 
 /// Shortens the limits, for all tests of this program.
 fn shorten() {
@@ -164,7 +164,7 @@ fn a_process_that_is_stopped_for_less_than_the_limit_is_not_lost() {
     };
     let stopped = Instant::now();
     signal(libc::SIGSTOP);
-    sleep_s(0.5 * LIMIT_S);
+    sleep_s(0.3 * LIMIT_S);
     signal(libc::SIGCONT);
     let stopped_s = stopped.elapsed().as_secs_f64();
     for value in 1..10 {

@@ -206,9 +206,9 @@ def test_a_renewed_lease_keeps_a_command_alive(using, tmp_path):
     go_on = tmp_path / "go-on"
 
     async def work(transport):
-        process = await transport.start(f"while [ ! -e '{go_on}' ]; do sleep 0.02; done; echo done", lease_s=6)
-        # It is renewed every 2 s: by the fifth time more has passed than a lease lasts.
-        await until(lambda: transport._leases._stamp > 4, "the lease is not renewed")
+        process = await transport.start(f"while [ ! -e '{go_on}' ]; do sleep 0.02; done; echo done", lease_s=15)
+        # It is renewed every 5 s: by the fourth time more has passed than a lease lasts.
+        await until(lambda: transport._leases._stamp > 3, "the lease is not renewed")
         go_on.touch()
         assert [line async for line in process.lines()] == ["done"]
         assert await process.wait() == 0

@@ -76,7 +76,7 @@ def test_a_lease_that_is_over_leaves_a_connection_alone_that_is_not_ours(own_ser
     async def work():
         await until(socket.exists, "there is no connection")
         transport = make("openssh", own_server)
-        await transport.start(f"echo $$ > '{pid}'; exec sleep 1000", lease_s=6)
+        await transport.start(f"echo $$ > '{pid}'; exec sleep 1000", lease_s=15)
         shell = parent(await asyncio.to_thread(number_in, pid))
         transport._leases._renewing.cancel()  # as if we were killed
         await until(lambda: not is_running(shell), "it does not end with its lease")

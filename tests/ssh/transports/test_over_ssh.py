@@ -239,7 +239,7 @@ def test_a_command_that_nobody_comes_back_for_ends_with_its_lease(kind, own_serv
 
     async def work():
         transport = make(kind, own_server)
-        await transport.start(f"echo $$ > '{pid}'; exec sleep 1000", lease_s=6)
+        await transport.start(f"echo $$ > '{pid}'; exec sleep 1000", lease_s=15)
         number = await asyncio.to_thread(number_in, pid)
         own_server.stop_listening()
         own_server.cut()
