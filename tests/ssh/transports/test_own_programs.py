@@ -198,7 +198,8 @@ def test_a_start_that_is_given_up_at_any_moment_leaves_nothing(using: Any, tmp_p
 def test_one_that_is_killed_before_it_has_begun_does_nothing(using: Any, tmp_path: Path) -> None:
     async def work(transport: Any) -> None:
         for _ in range(5):
-            program = await transport.start_program(f"sleep 0.2; {talk(tmp_path)}", lease_s=LONG_S)
+            # It begins when its input has ended.
+            program = await transport.start_program(f"cat >/dev/null; {talk(tmp_path)}", lease_s=LONG_S)
             await program.kill()
             assert [line async for line in program.lines()] == []
 
