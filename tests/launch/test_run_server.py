@@ -164,7 +164,7 @@ def test_a_signal_stops_every_run_of_the_process(server: Server, sites: Sites) -
 
 
 def test_a_run_that_waits_for_its_turn_to_be_planned_is_stopped_before_it_begins(server: Server, sites: Sites) -> None:
-    model, runs = sites.write_model(asks=WAITS), [f"run {number}" for number in range(5)]
+    model, runs = sites.write_model(asks=WAITS), [f"run {number}" for number in range(12)]
     for run in runs:
         server.begin(run, model)
     wait_until(lambda: any(server.folder(run).is_dir() for run in runs), "no run begins")
@@ -186,7 +186,7 @@ def test_more_runs_than_the_process_has_descriptors_for_fail_and_end_no_other(si
             arguments = [word.replace(str(sites.run_folder), str(server.folder(run))) for word in words]
             log = str(sites.folder / f"{run}.log")
             server.request(run=run, arguments=arguments, stdout=log, stderr=log)
-        wait_until(lambda: any(run in server.statuses for run in others), "none of the runs fails")
+        wait_until(lambda: any(run in server.statuses for run in others), "none of the runs fails", RUN_LIMIT_S)
         server.process.terminate()
         assert server.await_end("first") == 130, server.log("first")
         statuses = {run: server.await_end(run) for run in others}
