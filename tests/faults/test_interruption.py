@@ -89,7 +89,7 @@ def test_ctrl_c_while_building(models: Models) -> None:
 
 def test_kill_minus_9_leaves_no_process_socket_or_secret(models: Models) -> None:
     going = models.start(models.write({"a": DAEMON, "b": DEAF}))
-    pids = [*going.pids(), daemon_of(going), going.supervisor()]
+    pids = [going.process.pid, *going.pids(), daemon_of(going), going.supervisor()]
     os.kill(going.process.pid, signal.SIGKILL)
     wait_until(lambda: not any(map(is_running, pids)), "processes are left")
     wait_until(lambda: not (going.folder / ".secret").exists(), "the secret is left")
@@ -161,7 +161,7 @@ def shared_memory_of(pid: int) -> set[str]:
 def test_kill_minus_9_leaves_no_shared_memory(models: Models) -> None:
     before = set(os.listdir("/dev/shm"))
     going = models.start(models.write({"a": LENDING, "b": BORROWING}, steps=10**9))
-    pids = [*going.pids(), going.supervisor()]
+    pids = [going.process.pid, *going.pids(), going.supervisor()]
     wait_until(lambda: Path(f"{going.fault_time}.lent").exists(), "nothing was lent")
     lent = set().union(*map(shared_memory_of, pids))
     assert len(lent) >= 2, "the rings and the payloads"
