@@ -38,10 +38,11 @@ ENDS = Path(__file__).parent / "ends"
 VALUES = 24
 RIGHT = f"{VALUES} values are right\n"
 SITES = ("here", "there", "between")
-#: How long ends try in vain, and wait for a sign of life, of which there are four in that time [s]; every run ends long
-#: before LIMIT_S.
-LIMITS = {"XMML_CONNECT_LIMIT_S": "2", "XMML_AWAY_LIMIT_S": "4", "XMML_SILENCE_LIMIT_S": "8"}
-LIMIT_S = 60.0
+#: How long ends wait for a sign of life, of which there are six in that time; and where nothing ever gets through, how
+#: long they try in vain [s]. Every run ends long before LIMIT_S.
+LIMITS = {"XMML_SILENCE_LIMIT_S": "16"}
+IN_VAIN = LIMITS | {"XMML_CONNECT_LIMIT_S": "6", "XMML_AWAY_LIMIT_S": "6"}
+LIMIT_S = 120.0
 NOT_WHAT_WAS_SENT = "what came was changed, left out or put in on its way"
 #: What is done to a connection, once; by the name of the receiver to which it leads.
 ON_RECORDS = {
@@ -109,6 +110,7 @@ class Attacked:
         control: Mapping[str, Attacks] | None = None,
         protect: str = "",
         first_to: Sequence[tuple[str, int]] = (),
+        limits: Mapping[str, str] = LIMITS,
     ) -> None:
         """Start it.
 
@@ -119,6 +121,7 @@ class Attacked:
             control: what is done to what an instance and the coordinator say to each other, by instance.
             protect: the attribute of each coupling.
             first_to: where the first connections for values are led to, instead of to their receiver.
+            limits: times that everybody has in the environment.
         """
         values, control = values or {"receiver": Attacks()}, control or {}
         here, there, between = (wan[name] for name in SITES)
@@ -128,7 +131,7 @@ class Attacked:
         self.middles: dict[str, InTheMiddle] = {}
         self._parts = ExitStack()
         for name in ("sender", *values):
-            variables = dict(LIMITS)
+            variables = dict(limits)
             if name in values:
                 at = self.receivers[name]
                 led_to = itertools.chain(first_to, itertools.repeat(at))
@@ -148,7 +151,7 @@ class Attacked:
         with here.login.network():
             self.process = subprocess.Popen(
                 [XMML_RUN, document, "--listen", f"{here.address}:{self.port}", "-o", self.folder],
-                env={**environment(), **LIMITS},
+                env={**environment(), **limits},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
@@ -172,7 +175,14 @@ class AttackedOverRelays:
     the streams that it carries, and passes on what it likes.
     """
 
-    def __init__(self, wan: Wan, folder: Path, values: Mapping[str, Attacks], link_flips_at: int | None = None) -> None:
+    def __init__(
+        self,
+        wan: Wan,
+        folder: Path,
+        values: Mapping[str, Attacks],
+        link_flips_at: int | None = None,
+        limits: Mapping[str, str] = LIMITS,
+    ) -> None:
         """Start it; of the bytes that the relay at `here` sends on each TCP stream of its link to the other one, the
         one of this number may have a bit changed."""
         here, there, between = (wan[name] for name in SITES)
@@ -189,7 +199,7 @@ class AttackedOverRelays:
         relays["here"].await_sites("there")
         self.middle = InTheMiddle(between.login, lambda: (here.address, relayed.PORT), values)
         self._parts.callback(self.middle.close)
-        write_program(folder / "sender.sh", "sender", LIMITS, None)
+        write_program(folder / "sender.sh", "sender", limits, None)
         document = folder / "model.xmml"
         document.write_text(model(list(values), ""))
         words = [XMML_RUN, document, "--relay", f"{between.address}:{self.middle.port}/here", "-o", self.folder]
@@ -197,7 +207,7 @@ class AttackedOverRelays:
         output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         for name in values:
             variables = {
-                **LIMITS,
+                **limits,
                 "XMML_COORDINATOR": f"relay:/here/coordinator?run={relayed.RUN}",
                 "XMML_SECRET_FILE": str(secret),
                 "XMML_INSTANCE": name,
@@ -205,7 +215,7 @@ class AttackedOverRelays:
             }
             write_program(folder / f"{name}.sh", name, variables, there.login.pid)
         with here.login.network():
-            self.process = subprocess.Popen(words, env={**environment(), **LIMITS}, **output)
+            self.process = subprocess.Popen(words, env={**environment(), **limits}, **output)
         known = partial(relays["here"].status)
         wait_until(lambda: "coordinator" in known()["runs"][relayed.RUN]["names"], "the coordinator is there")
         self.by_hand = {name: subprocess.Popen([folder / f"{name}.sh"], **output) for name in values}
@@ -335,7 +345,7 @@ ALWAYS = {
 @pytest.mark.parametrize("name", ALWAYS)
 def test_a_run_whose_values_are_never_let_through_fails_and_says_why(wan: Wan, tmp_path: Path, name: str) -> None:
     attacks, why = ALWAYS[name]
-    run = Attacked(wan, tmp_path, {"receiver": attacks}).ended()
+    run = Attacked(wan, tmp_path, {"receiver": attacks}, limits=IN_VAIN).ended()
     assert run.status == 4, run.said
     assert why in run.said
 
@@ -343,7 +353,7 @@ def test_a_run_whose_values_are_never_let_through_fails_and_says_why(wan: Wan, t
 @pytest.mark.parametrize("name", ["rewritten", "ended", "unprotected"])
 def test_a_run_through_a_relay_that_always_lies_fails_and_says_why(wan: Wan, tmp_path: Path, name: str) -> None:
     attacks, why = ALWAYS[name]
-    run = AttackedOverRelays(wan, tmp_path, {"receiver": attacks}).ended()
+    run = AttackedOverRelays(wan, tmp_path, {"receiver": attacks}, limits=IN_VAIN).ended()
     assert run.status == 4, run.said
     assert why in run.said
 
@@ -443,6 +453,6 @@ def test_a_run_of_which_an_instance_and_the_coordinator_never_get_through_fails_
     wan: Wan, tmp_path: Path, name: str
 ) -> None:
     attacks, why = NEVER_LET_THROUGH[name]
-    run = Attacked(wan, tmp_path, control={"receiver": attacks}).ended()
+    run = Attacked(wan, tmp_path, control={"receiver": attacks}, limits=IN_VAIN).ended()
     assert run.status == 4, run.said
     assert why in run.said
