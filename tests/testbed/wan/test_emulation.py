@@ -158,7 +158,7 @@ def test_bytes_arrive_unaltered_although_packets_are_lost(wan: Wan) -> None:
 
 
 def test_what_finds_the_queue_full_is_dropped(wan: Wan) -> None:
-    with conditions(wan, rate_bit_s=1e4, queue_b=10_000), datagrams(wan["b"].login) as near:
+    with conditions(wan, rate_bit_s=1e3, queue_b=10_000), datagrams(wan["b"].login) as near:
         for _ in range(100):
             near.sendto(bytes(1000), (wan["a"].address, 9))
         direction = wan.link("a", "b").towards("a")
