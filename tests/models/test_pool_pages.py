@@ -27,7 +27,7 @@ FOLLOWED = {
     "pool-archive.md": [],
     "pool-late-readers.md": [FIELDS, r"\d+(?= of its objects)", r"(?<=exchanged )\d+ messages \([\d.]+ MB\)"],
     "pool-groups.md": [],
-    "latest.md": [r"(?<=at )[1-9]\d* s: \d+", r"\d+(?= of 200 messages)"],
+    "latest.md": [r"(?<=at )\d+ s: \d+", r"\d+(?= of 200 messages)"],
 }
 WORKFLOWS = printed.DOCS.parent / "workflows"
 
