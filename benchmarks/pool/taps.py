@@ -141,8 +141,7 @@ def measure(folder: Path, number: int, size_b: int, seconds: float) -> list[Samp
                 tap.send_signal(signal.SIGSTOP if phase == "a stopped tap" else signal.SIGKILL)
             time.sleep(SETTLING_S)
             first = last_word(folder)
-            time.sleep(seconds)
-            last = last_word(folder)
+            last = word_after(first[0] + seconds, folder)
             spent_s, used_s, sent = (after - before for before, after in zip(first, last, strict=True))
             found.append(Sample(number, size_b, phase, 1e6 * used_s / sent, sent / spent_s))
         (folder / "enough").touch()
@@ -169,6 +168,16 @@ def last_word(folder: Path) -> list[float]:
     """Return what the writer has said last: when that was, its processor time, and how many messages it has sent."""
     words: list[float] = json.loads((folder / "words").read_text().split("\n")[-2])
     return words
+
+
+def word_after(moment: float, folder: Path) -> list[float]:
+    """Wait until the writer says something so late, and return it."""
+    until = time.monotonic() + LIMIT_S
+    while (word := last_word(folder))[0] < moment:
+        if time.monotonic() > until:
+            raise SystemExit(f"the writer sends nothing for {LIMIT_S:g} s")
+        time.sleep(0.01)
+    return word
 
 
 def report(samples: Sequence[Sample]) -> str:
