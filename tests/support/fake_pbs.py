@@ -27,7 +27,8 @@ USER_COMMANDS = ("qsub", "qstat", "qdel", "qrls", "pbsnodes", "pbs_tmrsh", "pbsd
 COMMANDS = (*USER_COMMANDS, "mom")
 QUEUES = ("workq",)
 NODES = (SERVER, "localhost")
-KILL_AFTER_S = 3
+#: A job that is told to end has so long; the default of OpenPBS.
+KILL_AFTER_S = 10
 
 
 def main():
