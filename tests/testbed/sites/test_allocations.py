@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import printed
 import pytest
+from gates import awaits
 from rings import facts_of, hosts, planned_hosts, write_ring
 from testbed.files import INSTALLED, REPOSITORY
 from waiting import RUN_LIMIT_S, complete_lines, wait_until
@@ -235,9 +236,13 @@ def test_runs_in_steps_of_a_job_have_the_cores_and_gpus_of_their_steps(home: Hom
 
 
 def test_a_second_run_in_the_same_job_leaves_its_nodes_to_the_first(home: Home) -> None:
-    home.ring({"a": "", "b": ""}, pause=0.5)
+    home.ring({"a": "", "b": ""})
+    second_is_over = Path("/home", home.cluster.users[0].name, "second-is-over")
+    held = f"if '/run/' in os.getcwd():\n                {awaits(second_is_over)}\n            for step"
+    home.write("ring/plain.py", (home.path / "ring/plain.py").read_text().replace("for step", held))
     first = "xmml-run ring/model.xmml -o run & until grep -q joined run/events.jsonl; do sleep 0.1; done 2>/dev/null"
-    said = home.batch("--nodes=2 --ntasks-per-node=2", f"{first}; xmml-run ring/model.xmml -o run2 && wait $!")
+    second = f"xmml-run ring/model.xmml -o run2; s=$?; touch {second_is_over}; wait $! && (exit $s)"
+    said = home.batch("--nodes=2 --ntasks-per-node=2", f"{first}; {second}")
     assert "exit status 0" in said, said
     assert re.search(r"another run has the nodes of job \d+; this one runs on this machine alone", said), said
 
@@ -269,7 +274,7 @@ def test_nothing_runs_on_any_node_when_a_run_ends_before_its_job(home: Home, sig
         home.type(f"{nodes} bash ./job.sh > out 2>&1 &")
         wait_until((home.path / "ended").exists, home.said, RUN_LIMIT_S)
         assert (home.path / "ended").read_text() == f"exit status {status}\n"
-        wait_until(lambda: not steps_of(home, job), lambda: steps_of(home, job))
+        wait_until(lambda: not steps_of(home, job), lambda: steps_of(home, job), RUN_LIMIT_S)
     finally:
         home.type(f"scancel {job}")
     assert numbers_of(home) == ALL_RANKS
