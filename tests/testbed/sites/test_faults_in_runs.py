@@ -126,7 +126,7 @@ def test_a_job_whose_time_is_over_ends_the_run_and_no_instance_is_blamed(firewal
     slurm = firewalled.cluster("beta").slurm
     assert "error" not in slurm.root(f"scontrol update JobId={number_of(firewalled, 'beta')} EndTime=now")
     # Slurm looks at time limits every half minute. The fault is when it ends the job.
-    wait_until(lambda: not jobs_of(firewalled, "beta"), lambda: slurm.root("squeue -o '%i %T %r %e'"))
+    wait_until(lambda: not jobs_of(firewalled, "beta"), lambda: slurm.root("squeue -o '%i %T %r %e'"), LIMIT_S)
     with released(run, "alpha", "beta"):
         pass
     check(run, 5, "the job of beta is over", "its time was over")
@@ -234,9 +234,11 @@ def test_ctrl_c_while_results_come_back(firewalled: Bed, pair: MakePair) -> None
     wishes[0].write_text("12000000")
     wishes[1].write_text("1000")
     link = firewalled.wan.link("laptop", "alpha")
-    link.set(rate_bit_s=8e6)  # twelve seconds for the result
-    run = start(made)
     try:
+        with held(firewalled.site("alpha")):
+            run = start(made)
+            run.until("left  | heard 0.0")
+            link.set(rate_bit_s=4e6)  # twenty-four seconds for the result
         here = made.folder / "run" / "instances"
         # That of beta has come, and nothing is left there; that of alpha is on its way.
         folders = firewalled.site("beta").home() / "xmml" / "runs"
@@ -270,8 +272,8 @@ def test_ctrl_c_while_results_come_back(firewalled: Bed, pair: MakePair) -> None
 # --- who is lost for good -------------------------------------------------------------------------------------------
 
 #: How long a site goes on without us, and we wait for it: the usual times make a long test.
-LEASE_S, AWAY_LIMIT_S = (90.0, 60.0) if LONG else (15.0, 6.0)
-SOON = {"XMML_SITE_LEASE_S": f"{LEASE_S}", "XMML_AWAY_LIMIT_S": f"{AWAY_LIMIT_S}"}
+LEASE_S, AWAY_LIMIT_S = (90.0, 60.0) if LONG else (30.0, 12.0)
+SOON = {"XMML_SITE_LEASE_S": f"{LEASE_S}"}
 
 
 def test_what_a_killed_launcher_has_begun_ends_by_itself(firewalled: Bed, pair: MakePair) -> None:
@@ -360,7 +362,7 @@ def test_a_job_that_begins_when_its_launcher_was_killed_and_its_network_cut_ends
 def test_a_site_that_vanishes_for_good_is_named_and_the_other_released(
     firewalled: Bed, pair: MakePair, is_silent: bool
 ) -> None:
-    run = running(pair(), SOON)
+    run = running(pair(), SOON | {"XMML_AWAY_LIMIT_S": f"{AWAY_LIMIT_S}"})
     with vanished(firewalled, "alpha", is_silent=is_silent):
         with released(run, "beta", within_s=AWAY_LIMIT_S + RELEASED_WITHIN_S):
             pass
