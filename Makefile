@@ -139,7 +139,8 @@ $(VENV)/.test: pyproject.toml .ci/install-test-packages | build
 $(VENV)/.lint: pyproject.toml .ci/extra.py | build
 	@cargo fmt --version >/dev/null && cargo clippy --version >/dev/null || { \
 		echo "make lint needs rustfmt and clippy: rustup component add rustfmt clippy" >&2; exit 1; }
-	@$(PIP) install $$(python .ci/extra.py lint)
+# What is looked at imports what the tests need.
+	@$(PIP) install $$(python .ci/extra.py lint test)
 	@touch $@
 
 $(SUPPLY)/.installed: supply-chain/tools.lock
