@@ -467,11 +467,11 @@ def putter(type_: Type, rank: int) -> str:
 {type_.declared}, intent(in){more} :: data{dimensions(rank)}
 character(*), intent(in), optional :: attributes
 integer, intent(out), optional :: readers
-{declared}{"" if rank else "logical, intent(in), optional :: array"}
+{declared}{"integer, intent(in), optional :: whole(:)" if rank else "logical, intent(in), optional :: array"}
 {STATUS}
 call put_and_free(me%pointer, c_string(port), {value}, &
-                  attributes, readers, status, message)"""
-    array = "" if rank else "array, "
+                  attributes, readers, {"whole, " if rank else ""}status=status, message=message)"""
+    array = "whole, " if rank else "array, "
     head = f"put_{type_.name}_{rank}(me, port, data, attributes, readers, {array}{given}status, message)"
     return procedure(head, re.sub(r"\n+", "\n", body))
 

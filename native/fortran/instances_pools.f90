@@ -30,18 +30,27 @@
         call conclude(code, status, message)
     end subroutine
 
-    ! The same of a value that is made for this call.
-    subroutine put_and_free(instance, port, value, attributes, readers, status, message)
+    ! The same of a value that is made for this call. whole: the value is a block of an array with these extents, for a parallel port.
+    subroutine put_and_free(instance, port, value, attributes, readers, whole, status, message)
         type(c_ptr), intent(in) :: instance
         character(kind=c_char), intent(in) :: port(*)
         type(xmml_value), intent(in) :: value
         character(*), intent(in), optional :: attributes
         integer, intent(out), optional :: readers
+        integer, intent(in), optional :: whole(:)
         integer, intent(out), optional :: status
         character(*), intent(inout), optional :: message
         type(xmml_value) :: made
+        integer(c_int64_t) :: chosen
+        integer(c_int) :: code
         made = value
-        if (c_associated(made%handle())) then
+        if (c_associated(made%handle()) .and. present(whole)) then
+            chosen = 0
+            code = c_put_value_block(instance, port, made%handle(), size(whole, kind=c_size_t), int(whole, c_size_t), &
+                                     described_by(attributes), chosen)
+            if (present(readers)) readers = int(chosen)
+            call conclude(code, status, message)
+        else if (c_associated(made%handle())) then
             call put_on(instance, port, made%handle(), attributes, readers, status, message)
         else
             if (present(readers)) readers = 0
@@ -78,7 +87,7 @@
         integer, intent(out), optional :: readers
         integer, intent(out), optional :: status
         character(*), intent(inout), optional :: message
-        call put_and_free(me%pointer, c_string(port), xmml_bytes(data), attributes, readers, status, message)
+        call put_and_free(me%pointer, c_string(port), xmml_bytes(data), attributes, readers, status=status, message=message)
     end subroutine
 
     ! A text, with its trailing blanks.
@@ -90,7 +99,7 @@
         integer, intent(out), optional :: readers
         integer, intent(out), optional :: status
         character(*), intent(inout), optional :: message
-        call put_and_free(me%pointer, c_string(port), xmml_value(data), attributes, readers, status, message)
+        call put_and_free(me%pointer, c_string(port), xmml_value(data), attributes, readers, status=status, message=message)
     end subroutine
 
     ! How many readers would choose an object with these attributes, and have not left: where nobody would, it need not be computed. Nothing is

@@ -34,12 +34,14 @@ def cuts(instance: Instance, port: Port) -> tuple[Cut, ...]:
 def port_spec(instance: Instance, port: Port) -> PortSpec:
     """Return what the runtime is told of a port."""
     spread = cuts(instance, port)
+    implementation = instance.definition.implementation
+    may_have_ranks = implementation is not None and implementation.run.mpi is not None  # also one alone
     return PortSpec(
         port.id,
         port.direction,
         port.operator,
         decomposition=spread,
-        shape=whole_shape(instance.spacescales) if spread else (),
+        shape=whole_shape(instance.spacescales) if spread or may_have_ranks else (),
         open=port.open,
     )
 

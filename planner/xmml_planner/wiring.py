@@ -115,11 +115,13 @@ def wire(
 
 
 def _pool_conduits(model: Model, first: int) -> Iterator[ConduitSpec]:
-    """Yield a conduit for each writer and each reader of each pool, numbered from `first`."""
+    """Yield a conduit for each writer and each reader of each pool, numbered from `first`; between ranks that arrays
+    are spread over, for each pair that can have elements in common."""
     number = first
     for pool in model.pools:
         writer, reader = model.instances[pool.sender.instance], model.instances[pool.receiver.instance]
         copies = copy_names(reader)
+        spread, wanted = cuts(writer, model.port(pool.sender)), cuts(reader, model.port(pool.receiver))
         select = [
             PoolSpec(
                 pool.attributes,
@@ -135,20 +137,23 @@ def _pool_conduits(model: Model, first: int) -> Iterator[ConduitSpec]:
         ]
         for sender in copy_names(writer):
             for receiver, spec in zip(copies, select, strict=True):
-                yield ConduitSpec(
-                    id=number,
-                    name=f"{sender}.{pool.sender.port} -> {receiver}.{pool.receiver.port}",
-                    sender=sender,
-                    sender_port=pool.sender.port,
-                    receiver=receiver,
-                    receiver_port=pool.receiver.port,
-                    capacity=LATEST_CAPACITY if pool.is_latest else POOL_CAPACITY,
-                    byte_budget=LATEST_BYTES if pool.is_latest else pool.limit_bytes,
-                    methods=pool.methods,
-                    protect=pool.protect,
-                    pool=spec,
-                )
-                number += 1
+                for pair in pairs(spread, wanted):
+                    writes, reads = rank_name(sender, pair[0]), rank_name(receiver, pair[1])
+                    yield ConduitSpec(
+                        id=number,
+                        name=f"{writes}.{pool.sender.port} -> {reads}.{pool.receiver.port}",
+                        sender=writes,
+                        sender_port=pool.sender.port,
+                        receiver=reads,
+                        receiver_port=pool.receiver.port,
+                        capacity=LATEST_CAPACITY if pool.is_latest else POOL_CAPACITY,
+                        byte_budget=LATEST_BYTES if pool.is_latest else pool.limit_bytes,
+                        methods=pool.methods,
+                        protect=pool.protect,
+                        pool=spec,
+                        parts=parts(spread, wanted, pair),
+                    )
+                    number += 1
 
 
 def check_filters(model: Model, filter_cost: FilterTable) -> list[Problem]:

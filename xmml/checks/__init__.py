@@ -79,6 +79,7 @@ DOCUMENT_CHECKS: tuple[Callable[[Index], Iterable[Problem]], ...] = (
     implementations.known_languages,
     outside.staged_files,
     classes.known_classes,
+    classes.parameters_of_terminals,
     filters.known_dimensions,
     quantities.units,
     quantities.without_unit,

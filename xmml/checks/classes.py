@@ -1,10 +1,11 @@
-"""Classes: E23 for names that are not built in, or not for what they stand on, and E24 for what built-ins lack."""
+"""Classes: E23 for names that are not built in, or not for what they stand on, E24 for what built-ins lack, and E22 for
+parameters that they do not have."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xmml.builtins import CLASSES, FILTERS, MAPPERS, TERMINALS
+from xmml.builtins import CLASSES, FILTERS, MAPPERS, TERMINAL_PARAMETERS, TERMINALS
 from xmml.checks.index import Index, InstanceEntry, parameter, ports_of
 from xmml.model import AppliedFilter, Instance
 from xmml.problems import Problem, did_you_mean
@@ -103,6 +104,25 @@ def terminal_problems(entry: InstanceEntry, instance: Instance) -> Iterator[Prob
         message = f'the source "{instance.id}" cannot have messages="{messages}"'
         help = did_you_mean(messages, ("one", "rows"), "values")
         yield (param or entry.element).problem("E24", message, help, "value" if param is not None else None)
+
+
+def parameters_of_terminals(index: Index) -> Iterator[Problem]:
+    """A built-in terminal has the parameters that it reads: what a misspelt one says would have no effect."""
+    used = {id(entry.definition): entry.definition for entry in index.entries}
+    given = [(definition, definition) for definition in used.values()]
+    for definition, element in [*given, *((entry.definition, entry.element) for entry in index.entries)]:
+        if definition is None or element is None or definition.name != "terminal" or _has_program(definition):
+            continue
+        known = TERMINAL_PARAMETERS.get(definition.get("type") or "")
+        if known is None or definition.get("class") not in TERMINALS:
+            continue
+        for param in element.named("param"):
+            if (name := param.get("id")) is not None and name not in known:
+                message = f'a {definition.get("type")} of class "{definition.get("class")}" has no parameter "{name}"'
+                help = did_you_mean(name, known, "parameters")
+                if not help.startswith("did you mean"):
+                    help = f"it has {', '.join(sorted(known))}"
+                yield param.problem("E22", message, help, "id")
 
 
 def is_built_in_source(instance: Instance) -> bool:

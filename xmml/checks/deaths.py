@@ -67,5 +67,9 @@ def _refusals(index: Index, entry: InstanceEntry) -> Iterator[tuple[str, str]]:
         for port in index.ports(entry.definition).values():
             if settings_of(port).get("open"):
                 yield f"{port.get('id')} is open to handles", "remove run:open from the port, or run:on-death"
+            if settings_of(port).get("decomp"):
+                why = "each of which has parts that no other has"
+                help = "remove run:decomp from the port, or run:on-death"
+                yield f"the arrays of {port.get('id')} are spread over its ranks, {why}", help
     if not gets_objects:
         yield "no pool leads to it, and so nobody gets what it had to do", "remove run:on-death"

@@ -53,8 +53,8 @@ def attributes_can_be_read(index: Index) -> Iterator[Problem]:
 
 
 def possible_pools(index: Index) -> Iterator[Problem]:
-    """A pool leads from submodels to submodels, or terminals that are for that, by whole arrays, and shares its in port
-    with pools only."""
+    """A pool leads from submodels to submodels, or terminals that are for that, and shares its in port with pools only.
+    Arrays that are spread over ranks go to readers that get every object."""
     for coupling, sender, receiver in index.coupled:
         pool, latest = is_pool(coupling), is_latest(coupling)
         for name in (*(_OF_MESSAGES if pool else _OF_POOLS), *(_OF_EVERY_OBJECT if latest else ())):
@@ -70,6 +70,8 @@ def possible_pools(index: Index) -> Iterator[Problem]:
             if end is not None and (refusal := _refusal(end, latest)) is not None:
                 kind = "latest coupling" if latest else "pool"
                 yield coupling.problem("E33", f"this {kind} {refusal[0]}", refusal[1], attribute)
+        if (spread := _spread(sender, receiver)) is not None:
+            yield from _cannot_be_spread(coupling, spread, latest)
         for apply in coupling.named("apply")[:1]:
             help = "remove it: readers choose objects by run:select, and change them themselves"
             kind = "latest" if latest else "a pool"
@@ -107,14 +109,30 @@ def _refusal(end: End, latest: bool) -> tuple[str, str] | None:
     if entry.kind in ("mapper", "terminal") and not _is_of_objects(end):
         help = 'objects are put and taken by submodels, and by terminals of class="archive"'
         return f"{begins} at {name}, which is of a {entry.kind}", help
-    if settings_of(port).get("decomp"):
-        return (
-            f"{begins} at {name}, whose arrays are spread over ranks",
-            "remove run:decomp",
-        )
     if port.get("type") == "state":
         return f"{begins} at {name}, which is for the state of the submodel", 'remove type="state" from the port'
     return None
+
+
+def _spread(*ends: End | None) -> str | None:
+    """Return the name of a port whose arrays are spread over ranks, if one of these is."""
+    for end in ends:
+        if end is not None and settings_of(end[1]).get("decomp"):
+            return f"{end[0].id}.{end[1].get('id')}"
+    return None
+
+
+def _cannot_be_spread(coupling: Element, name: str, latest: bool) -> Iterator[Problem]:
+    """The parts of an object meet again since every reader gets all that it chooses, in one order."""
+    why = f"and the arrays of {name} are spread over ranks (run:decomp)"
+    help = "remove run:decomp from the port: rank 0 then has the whole array"
+    if latest:
+        yield coupling.problem("E33", f"the reader of this coupling sees the newest object only, {why}", help, "kind", RUN)
+        return
+    if settings_of(coupling).get("share") == "queue":
+        yield coupling.problem("E33", f"the copies of the reader share the objects, {why}", help, "share", RUN)
+    if settings_of(coupling).get("loss") == "allowed":
+        yield coupling.problem("E33", f"the reader may lose objects, {why}", help, "loss", RUN)
 
 
 def _shared_in_ports(index: Index) -> Iterator[Problem]:

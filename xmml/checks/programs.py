@@ -11,7 +11,6 @@ import os
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 
 from xmml.builtins import TERMINAL_PARAMETERS
 from xmml.checks.classes import is_built_in_source, terminal_problems
@@ -222,7 +221,8 @@ def _terminals(index: Index, model: Model, overrides: Mapping[str, str], search:
 def _source_file(entry: InstanceEntry, instance: Instance, folder: str, search: Search) -> Iterator[Problem]:
     file = instance.params.get("file", "")
     if not file:
-        yield _no_file(entry, instance)
+        if all(name in TERMINAL_PARAMETERS["source"] for name in instance.params):  # else E22 tells of a misspelt one
+            yield _no_file(entry, instance)
         return
     path = os.path.join(folder, file)
     if "\0" in file or os.path.exists(path):
@@ -238,11 +238,6 @@ def _source_file(entry: InstanceEntry, instance: Instance, folder: str, search: 
 
 def _no_file(entry: InstanceEntry, instance: Instance) -> Problem:
     message = f'the source "{instance.id}" ({instance.definition.class_}) names no file'
-    unknown = [name for name in instance.params if name not in TERMINAL_PARAMETERS["source"]]
-    similar = get_close_matches("file", unknown, n=1, cutoff=0.6)
-    param = parameter(entry, similar[0]) if similar else None
-    if param is not None:
-        return param.problem("W14", message, 'did you mean id="file"?', "id")
     attribute = "id" if entry.element.get("id") is not None else entry.kind
     help = 'add <param id="file" value="..."/>: the file whose contents it sends'
     return entry.element.problem("W14", message, help, attribute)

@@ -64,6 +64,13 @@ xmml_status xmml_send_block(xmml_instance *me, const char *port, int dtype, int 
 xmml_status xmml_send_value_block(xmml_instance *me, const char *port, const xmml_value *value, size_t rank,
                                   const size_t *shape);
 
+/* Puts an object (see xmml_pools.h) on a parallel port, of which this is the block of this rank. Every rank calls it with the same
+   attributes. xmml_put_array and xmml_put do the same where the model gives the extents of the whole array. */
+xmml_status xmml_put_block(xmml_instance *me, const char *port, int dtype, int order, size_t rank, const size_t *extent,
+                           const size_t *shape, const void *data, const char *attributes, uint64_t *readers);
+xmml_status xmml_put_value_block(xmml_instance *me, const char *port, const xmml_value *value, size_t rank,
+                                 const size_t *shape, const char *attributes, uint64_t *readers);
+
 /* Puts the blocks of all ranks together on rank 0, which sends the array on an ordinary port. `decomposition` says how the ranks lie
    to each other, as run:decomp does: "block(x:2,y:2)". Blocks need not be of equal size, but must make a grid. */
 xmml_status xmml_send_gathered(xmml_instance *me, const char *port, const char *decomposition, int dtype, int order,
@@ -80,6 +87,8 @@ xmml_status xmml_send_value_gathered(xmml_instance *me, const char *port, const 
 #define xmml_block_of(...) (xmml_at(__FILE__, __LINE__), xmml_block_of(__VA_ARGS__))
 #define xmml_send_block(...) (xmml_at(__FILE__, __LINE__), xmml_send_block(__VA_ARGS__))
 #define xmml_send_value_block(...) (xmml_at(__FILE__, __LINE__), xmml_send_value_block(__VA_ARGS__))
+#define xmml_put_block(...) (xmml_at(__FILE__, __LINE__), xmml_put_block(__VA_ARGS__))
+#define xmml_put_value_block(...) (xmml_at(__FILE__, __LINE__), xmml_put_value_block(__VA_ARGS__))
 #define xmml_send_gathered(...) (xmml_at(__FILE__, __LINE__), xmml_send_gathered(__VA_ARGS__))
 #define xmml_send_value_gathered(...) (xmml_at(__FILE__, __LINE__), xmml_send_value_gathered(__VA_ARGS__))
 #endif

@@ -14,16 +14,18 @@ use crate::status::{guard, guard_or, Failure, Result, Status};
 use crate::value::Value;
 use crate::value_api::lent_array_from_c;
 
-fn put(
+/// `whole`: extents of the array that it is a block of.
+pub(crate) fn put(
     me: Option<&Member>,
     port: Text,
     data: impl FnOnce() -> Result<Data>,
+    whole: Option<Vec<u64>>,
     attributes: Text,
     readers: Out<u64>,
 ) -> Result<()> {
     let (me, port) = member_and_port(me, port)?;
     let attributes = optional_text(attributes, "attributes")?.unwrap_or_default();
-    let chosen = me.core.put_described(port, data()?, attributes)?;
+    let chosen = me.core.put_described(port, data()?, whole.as_deref(), attributes)?;
     if let Some(readers) = wanted(readers) {
         readers.set(chosen);
     }
@@ -38,7 +40,7 @@ pub extern "C" fn xmml_put(
     attributes: Text,
     readers: Out<u64>,
 ) -> c_int {
-    guard(|| put(me, port, || Ok(value.map_or(Data::Nothing, Value::to_data)), attributes, readers))
+    guard(|| put(me, port, || Ok(value.map_or(Data::Nothing, Value::to_data)), None, attributes, readers))
 }
 
 #[no_mangle]
@@ -69,7 +71,7 @@ pub extern "C" fn xmml_put_array_order(
     readers: Out<u64>,
 ) -> c_int {
     let array = || Ok(lent_array_from_c(dtype, order, rank, shape, data)?.to_data());
-    guard(|| put(me, port, array, attributes, readers))
+    guard(|| put(me, port, array, None, attributes, readers))
 }
 
 #[no_mangle]

@@ -8,6 +8,7 @@ use xmml_wire::data::{Array, Data};
 
 use crate::argument::{elements, object, place, place_for_object, text, Elements, Out, Text};
 use crate::instance::{known_language, member_and_port, show_lines_at_once, Member};
+use crate::pool::put;
 use crate::status::{guard, guard_or, Failure, Result, Status};
 use crate::value::Value;
 use crate::value_api::{lent_array_from_c, order_from_c};
@@ -234,6 +235,38 @@ pub extern "C" fn xmml_send_value_block(
     shape: Elements<usize>,
 ) -> c_int {
     guard(|| send_block(me, port, object(value, "value")?.to_data(), whole(rank, shape)?))
+}
+
+#[no_mangle]
+#[allow(clippy::too_many_arguments)]
+pub extern "C" fn xmml_put_block(
+    me: Option<&Member>,
+    port: Text,
+    dtype: c_int,
+    order: c_int,
+    rank: usize,
+    extent: Elements<usize>,
+    shape: Elements<usize>,
+    data: Elements<u8>,
+    attributes: Text,
+    readers: Out<u64>,
+) -> c_int {
+    let block = || Ok(lent_array_from_c(dtype, order, rank, extent, data)?.to_data());
+    guard(|| put(me, port, block, whole(rank, shape)?, attributes, readers))
+}
+
+#[no_mangle]
+pub extern "C" fn xmml_put_value_block(
+    me: Option<&Member>,
+    port: Text,
+    value: Option<&Value>,
+    rank: usize,
+    shape: Elements<usize>,
+    attributes: Text,
+    readers: Out<u64>,
+) -> c_int {
+    let block = || Ok(object(value, "value")?.to_data());
+    guard(|| put(me, port, block, whole(rank, shape)?, attributes, readers))
 }
 
 #[no_mangle]

@@ -250,6 +250,14 @@ pub struct PortSpec {
     pub attributes: Option<String>,
 }
 
+/// Between the name of an instance and the rank of a member.
+pub const RANK_MARK: char = '#';
+
+/// The name in the model of a member, which is one of the ranks of an instance.
+pub fn without_rank(member: &str) -> &str {
+    member.split_once(RANK_MARK).map_or(member, |(instance, _)| instance)
+}
+
 /// Conduits that were made by opening handles have numbers from here on; those of the model have smaller ones.
 pub const FIRST_OPENED: u32 = 1 << 30;
 

@@ -78,6 +78,16 @@ public:
                             shape.data()) != XMML_RECEIVER_GONE;
     }
 
+    // Puts an object whose payload is this rank's block of an array with the extents `shape`; put does so with those of the model. Every
+    // rank calls it, with the same attributes. Returns how many readers choose it.
+    std::uint64_t put_block(Name port, const Sendable& block, const std::vector<std::size_t>& shape,
+                            const std::string& attributes = "", Site site = Site::here()) {
+        std::uint64_t readers = 0;
+        detail::call(site, xmml_put_value_block, get(), port.c_str(), block.get(), shape.size(), shape.data(),
+                     attributes.c_str(), &readers);
+        return readers;
+    }
+
     // Puts the blocks of all ranks together on rank 0, which sends the array on an ordinary port: send_gathered("field", block,
     // "block(x:2,y:2)").
     bool send_gathered(Name port, const Sendable& block, Name decomposition, Site site = Site::here()) {
@@ -109,6 +119,10 @@ public:
     }
     bool send_block(const Sendable& block, const std::vector<std::size_t>& shape, Site site = Site::here()) const {
         return ranks_->send_block(name_, block, shape, site);
+    }
+    std::uint64_t put_block(const Sendable& block, const std::vector<std::size_t>& shape,
+                            const std::string& attributes = "", Site site = Site::here()) const {
+        return ranks_->put_block(name_, block, shape, attributes, site);
     }
     bool send_gathered(const Sendable& block, Name decomposition, Site site = Site::here()) const {
         return ranks_->send_gathered(name_, block, decomposition, site);

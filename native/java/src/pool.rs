@@ -34,7 +34,7 @@ pub extern "system" fn Java_org_xmml_Native_put(
     guard(&mut env, |env| {
         let attributes = text(env, &attributes)?;
         let me = me.get()?;
-        Ok(me.core.put_described(me.port(port), data.get()?.clone(), &attributes)? as jlong)
+        Ok(me.core.put_described(me.port(port), data.get()?.clone(), None, &attributes)? as jlong)
     })
 }
 

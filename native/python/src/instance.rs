@@ -438,11 +438,32 @@ impl Instance {
         data: Option<&Bound<'_, PyAny>>,
         attributes: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<u64> {
+        self.put_block(py, port, data, None, attributes)
+    }
+
+    /// Put an object on a parallel port, of which `data` is the block of this rank; return how many readers choose it.
+    ///
+    /// `shape` are the extents of the whole array; where the model gives them, `put` does the same. All ranks call
+    /// this, with the same attributes.
+    ///
+    /// >>> me.put_block("fields", block, (720, 1440), step=3, param="t")
+    ///
+    /// Raises:
+    ///     Error: as `put`, or this is not the block that this rank holds (`block` says which that is).
+    #[pyo3(signature = (port, data, shape, /, **attributes))]
+    fn put_block(
+        &self,
+        py: Python<'_>,
+        port: &str,
+        data: Option<&Bound<'_, PyAny>>,
+        shape: Option<Vec<u64>>,
+        attributes: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<u64> {
         let set = pool::attributes_of(attributes)?;
         let content = data.map_or(Ok((Data::Nothing, Vec::new())), |value| lend_data(value, &self.pool))?;
         self.handing_over(py, data, content, |core, data| {
             let set: Vec<_> = set.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-            core.put(port, data, &set)
+            core.put_block(port, data, shape.as_deref(), &set)
         })
     }
 

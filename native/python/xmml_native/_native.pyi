@@ -151,6 +151,8 @@ class Group:
         Its attributes are those of the group, unless others are given. It waits for nobody; `data` may be changed when
         it returns. `Instance.put` explains the errors.
         """
+    def put_block(self, data: Any, shape: Sequence[int] | None, /, **attributes: Any) -> int:
+        """Add an object of which `data` is the block of this rank, as `Instance.put_block` explains."""
     def __exit__(self, exception: Any, value: Any, traceback: Any, /) -> None: ...
 
 @final
@@ -479,6 +481,17 @@ class Instance:
         Raises:
             Error: an attribute does not exist, is not allowed or is missing, or the port carries messages.
         """
+    def put_block(self, port: str, data: Any, shape: Sequence[int] | None, /, **attributes: Any) -> int:
+        """Put an object on a parallel port, of which `data` is the block of this rank; return how many readers choose it.
+
+        `shape` are the extents of the whole array; where the model gives them, `put` does the same. All ranks call
+        this, with the same attributes.
+
+        >>> me.put_block("fields", block, (720, 1440), step=3, param="t")
+
+        Raises:
+            Error: as `put`, or this is not the block that this rank holds (`block` says which that is).
+        """
     def wanted(self, port: str, /, **attributes: Any) -> int:
         """Return how many readers would choose an object on `port` with these attributes, and have not left.
 
@@ -659,6 +672,8 @@ class OutPort(BoundPort):
 
         `Instance.put` explains it.
         """
+    def put_block(self, data: Any, shape: Sequence[int] | None, /, **attributes: Any) -> int:
+        """Put an object of which `data` is the block of this rank. `Instance.put_block` explains it."""
     def wanted(self, **attributes: Any) -> int:
         """Return how many readers would choose an object with these attributes. `Instance.wanted` explains it."""
     def group(self, **attributes: Any) -> Group:

@@ -77,7 +77,10 @@ impl Instance {
     pub(super) fn receive_any(&self, port: &str, of: Option<u32>, timeout: Option<Duration>) -> Result<Received> {
         match self.together(port)? {
             Some(team) => self.receive_together(team, port, of, timeout),
-            None => self.receive_own(port, of, timeout),
+            None => match self.readers_of_parts(port)? {
+                Some(team) => self.take_parts(team, port, timeout),
+                None => self.receive_own(port, of, timeout),
+            },
         }
     }
 
@@ -143,6 +146,7 @@ impl Instance {
             }
         }
         if let Some(object) = object {
+            message.data = self.as_offered(declared, spread, message.data)?;
             delivered |= self.offer_sent(declared, object, &message)?;
         }
         self.note_position(position);

@@ -13,6 +13,7 @@ mod methods;
 mod names;
 mod object;
 mod objects;
+mod objects_in_parts;
 mod parts;
 mod payloads;
 mod pools;

@@ -49,6 +49,47 @@ fn row<T: Element>(values: &[T]) -> std::result::Result<Array, String> {
     Array::from_slice(&[values.len() as u64], values).map_err(|error| error.to_string())
 }
 
+/// What the library of a reader notes behind an object that has come, for whoever opens it, maybe on another rank.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Origin {
+    /// The place of its writer among those of the port.
+    pub writer: usize,
+    /// How often it was given before.
+    pub redelivered: Option<u64>,
+    /// Extents of the whole array, of which the payload is a block.
+    pub whole: Option<Vec<u64>>,
+}
+
+impl Origin {
+    /// The object with this behind it.
+    pub fn behind(&self, mut object: Message) -> Message {
+        if let Data::List(parts) = &mut object.data {
+            let number = |number: u64| Data::Int(number as i64);
+            let whole = self.whole.iter().map(|whole| Data::List(whole.iter().copied().map(number).collect()));
+            let mut noted = vec![number(self.writer as u64), self.redelivered.map_or(Data::Nothing, number)];
+            noted.extend(whole);
+            parts.push(Data::List(noted));
+        }
+        object
+    }
+
+    /// Takes it off an object again.
+    pub fn off(object: &mut Message) -> Option<Origin> {
+        let number = |data: &Data| match data {
+            Data::Int(number) => u64::try_from(*number).ok(),
+            _ => None,
+        };
+        let Data::List(parts) = &mut object.data else { return None };
+        let Some(Data::List(noted)) = parts.pop() else { return None };
+        let writer = usize::try_from(number(noted.first()?)?).ok()?;
+        let whole = match noted.get(2) {
+            Some(Data::List(whole)) => whole.iter().map(number).collect(),
+            _ => None,
+        };
+        Some(Origin { writer, redelivered: number(noted.get(1)?), whole })
+    }
+}
+
 /// Messages that bring objects of an instance without a run to an in port, whose attributes are declared so.
 ///
 /// # Errors
@@ -110,7 +151,8 @@ pub(super) fn taken_apart(message: Message) -> std::result::Result<SmallVec<[Mes
 }
 
 impl Object {
-    /// What came in as [`on_the_way`] has made it; `system` says of the writer what does not travel.
+    /// What came in as [`on_the_way`] has made it; `system` says of the writer what does not travel, and `whole` of which array the payload
+    /// is a block.
     ///
     /// # Errors
     /// It is none such; the text says why.
@@ -118,6 +160,7 @@ impl Object {
         schema: &Arc<Schema>,
         message: Message,
         system: System,
+        whole: Option<Vec<u64>>,
     ) -> std::result::Result<Object, String> {
         let Data::List(parts) = message.data else { return Err("it sent what is no object".into()) };
         let mut parts = parts.into_iter();
@@ -134,6 +177,7 @@ impl Object {
         let Packed { seq, node, own } = Packed::read(&packed, schema)?;
         let (t, dt_next) = (message.timestamp, message.next_timestamp);
         let system = with_payload(System { t, dt_next, seq, node: node.into(), group, follow, ..system }, &data);
+        let system = of_whole(system, &data, whole);
         Ok(Object { attributes: Attributes { schema: schema.clone(), own, system }, data })
     }
 }
@@ -153,6 +197,13 @@ pub(super) fn with_payload(system: System, data: &Data) -> System {
         Data::Map(_) => ("map", &[][..]),
     };
     System { size: data.payload_bytes(), kind: kind.into(), shape: shape.into(), ..system }
+}
+
+/// The same of a payload that is a block of an array with the extents `whole`: attributes tell of all of it.
+pub(super) fn of_whole(system: System, block: &Data, whole: Option<Vec<u64>>) -> System {
+    let (Some(shape), Data::Array(block)) = (whole, block) else { return system };
+    let elements = shape.iter().fold(1_u64, |elements, extent| elements.saturating_mul(*extent));
+    System { size: elements.saturating_mul(block.dtype.size() as u64), shape, ..system }
 }
 
 #[cfg(test)]
@@ -210,13 +261,13 @@ mod tests {
         };
         let opened = |number| {
             let object = taken_apart(group(number)).unwrap().pop().unwrap();
-            Object::of_message(&schema, object, System::default())
+            Object::of_message(&schema, object, System::default(), None)
         };
         assert!(opened(0).is_ok());
         assert_eq!(opened(-1).unwrap_err(), "it sent -1 as the number of a group");
         let [stamp, next] = stamps();
         let no_bytes = message(vec![Data::Nothing, Data::Nothing, stamp, next, Data::Int(0)]);
         let object = taken_apart(no_bytes).unwrap().pop().unwrap();
-        assert!(Object::of_message(&schema, object, System::default()).is_err());
+        assert!(Object::of_message(&schema, object, System::default(), None).is_err());
     }
 }

@@ -27,8 +27,9 @@ use crate::runtime::wait::{wait, WaitFor};
 use crate::spec::Direction;
 use crate::team;
 
-use super::object::{on_the_way, taken_apart, with_payload, Object};
-use super::pools::{Audience, Looked, Read, Reader, Way, Written};
+use super::object::{on_the_way, taken_apart, with_payload, Object, Origin};
+use super::objects_in_parts::with_payload_of;
+use super::pools::{Audience, Handed, Looked, Read, Reader, Way, Written};
 use super::ports::Port;
 use super::{Backend, Instance, Received};
 
@@ -75,20 +76,35 @@ impl Instance {
     ///
     /// Waits while a reader that chooses it holds as many bytes as its limit allows. May be called at any time between joining and leaving.
     ///
-    /// Of ranks that joined together all call this: what rank 0 gives is put.
+    /// Of ranks that joined together all call this, with the same attributes: on an ordinary port what rank 0 gives is put, on a parallel
+    /// one each puts its block.
     ///
     /// # Errors
     /// [`Error::Usage`]: an attribute that does not exist, is not allowed or is missing, or a port that carries messages.
     pub fn put(&self, port: &str, data: Data, attributes: &[(&str, Value)]) -> Result<u64> {
-        self.put_with(port, data, |schema| some(schema, attributes))
+        self.put_block(port, data, None, attributes)
     }
 
-    /// [`Instance::put`] with attributes as a text gives them: `step=3 level='high' heights=[0.5,1]`.
+    /// [`Instance::put`] of a block of an array whose whole has the extents `shape`; `None`: those that the model gives.
+    ///
+    /// # Errors
+    /// As there; [`Error::Usage`] if that is not the block that this rank holds.
+    pub fn put_block(
+        &self,
+        port: &str,
+        data: Data,
+        shape: Option<&[u64]>,
+        attributes: &[(&str, Value)],
+    ) -> Result<u64> {
+        self.put_with(port, data, shape, |schema| some(schema, attributes))
+    }
+
+    /// [`Instance::put_block`] with attributes as a text gives them: `step=3 level='high' heights=[0.5,1]`.
     ///
     /// # Errors
     /// As there.
-    pub fn put_described(&self, port: &str, data: Data, attributes: &str) -> Result<u64> {
-        self.put_with(port, data, |schema| read_some(schema, attributes))
+    pub fn put_described(&self, port: &str, data: Data, shape: Option<&[u64]>, attributes: &str) -> Result<u64> {
+        self.put_with(port, data, shape, |schema| read_some(schema, attributes))
     }
 
     /// How many readers that have not left would choose an object with these attributes: where nobody would, it need not be computed. Of
@@ -120,7 +136,7 @@ impl Instance {
             };
             let own = written.schema.with_defaults(own).map_err(|problem| self.refused(declared, &problem))?;
             let (t, seq) = (self.program()?.clock.time(), written.count.load(Ordering::Relaxed));
-            let system = System { t, seq, rank: self.rank(), group, ..written.system.clone() };
+            let system = System { t, seq, group, ..written.system.clone() };
             let system = with_payload(system, &Data::Nothing);
             let described = Described { own: &own, system: &system };
             let audience = written.audience();
@@ -142,8 +158,8 @@ impl Instance {
         self.refused(port, &format!("the selector of {}: {problem}", reader.name))
     }
 
-    fn put_with(&self, port: &str, data: Data, set: impl FnOnce(&Schema) -> Set) -> Result<u64> {
-        self.as_one(port, || self.put_here(port, data, set))
+    fn put_with(&self, port: &str, data: Data, shape: Option<&[u64]>, set: impl FnOnce(&Schema) -> Set) -> Result<u64> {
+        self.as_one(port, || self.put_here(port, data, shape, set))
     }
 
     /// What rank 0 of ranks that joined together does for all.
@@ -166,12 +182,23 @@ impl Instance {
         }
     }
 
-    fn put_here(&self, port: &str, mut data: Data, set: impl FnOnce(&Schema) -> Set) -> Result<u64> {
+    fn put_here(
+        &self,
+        port: &str,
+        mut data: Data,
+        shape: Option<&[u64]>,
+        set: impl FnOnce(&Schema) -> Set,
+    ) -> Result<u64> {
         let Some((declared, written)) = self.written_alone(port)? else { return Ok(0) };
         let timestamp = self.program()?.clock.time();
         let told = |problem: String| self.refused(declared, &problem);
         let own = set(&written.schema).map_err(told)?;
+        let spread = match data {
+            Data::Nothing => None, // an object of attributes alone
+            _ => self.spread(declared, &data, shape)?,
+        };
         self.hand_over(&mut data)?;
+        let data = self.as_offered(declared, spread, data)?;
         self.offer(declared, written, own, Message { timestamp, next_timestamp: None, data })
     }
 
@@ -243,6 +270,9 @@ impl Instance {
         self.with_state(|state| match way {
             Way::Straight(end) => state.conduits.sending[end].is_gone(),
             Way::Backlog(number) => state.backlogs.is_without_readers(number),
+            Way::Ranks(number) => {
+                self.pools.ends_to_ranks(number).iter().all(|end| state.conduits.sending[*end].is_gone())
+            }
         })
     }
 
@@ -311,8 +341,8 @@ impl Instance {
         let own = written.schema.with_defaults(own).map_err(|problem| self.refused(port, &problem))?;
         let seq = written.count.fetch_add(1, Ordering::Relaxed);
         let (t, dt_next) = (message.timestamp, message.next_timestamp);
-        let system = System { t, dt_next, seq, rank: self.rank(), group, ..written.system.clone() };
-        let system = with_payload(system, &message.data);
+        let system = System { t, dt_next, seq, group, ..written.system.clone() };
+        let system = with_payload_of(port, system, &message.data);
         let described = Described { own: &own, system: &system };
         let mut readers: SmallVec<[usize; 4]> = SmallVec::new();
         for place in audience.index.candidates(&described) {
@@ -337,6 +367,7 @@ impl Instance {
             let ends_by = |way: &Way| match way {
                 Way::Straight(end) => SmallVec::from_slice(&[*end]),
                 Way::Backlog(number) => SmallVec::<[usize; 4]>::from_slice(state.backlogs.ends(*number)),
+                Way::Ranks(number) => SmallVec::from_slice(self.pools.ends_to_ranks(*number)),
             };
             ways.iter().flat_map(ends_by).collect()
         })
@@ -347,7 +378,8 @@ impl Instance {
         if let [Way::Straight(end)] = *ways {
             return Ok(self.transmit_encoded(&port.name, end, &message, None)?.into());
         }
-        message = self.for_all(&self.ends_by(ways), message, false)?;
+        let is_whole = ways.iter().any(|way| !matches!(way, Way::Ranks(_)));
+        message = self.for_all(&self.ends_by(ways), message, !is_whole)?;
         if ways.iter().any(|way| matches!(way, Way::Backlog(_))) {
             message = self.owned(&message)?;
         }
@@ -356,6 +388,7 @@ impl Instance {
             reached += u64::from(match *way {
                 Way::Straight(end) => self.transmit_encoded(&port.name, end, &message, Some(&mut once))?,
                 Way::Backlog(number) => self.put_in_backlog(number, &message, objects, &mut once)?,
+                Way::Ranks(number) => self.deliver_parts(port, number, &message)?,
             });
         }
         Ok(reached)
@@ -406,7 +439,7 @@ impl Instance {
         written
             .map(|(name, written)| {
                 let objects = outputs.remove(name).unwrap_or_default().into_iter();
-                let object = |message| Object::of_message(&written.schema, message, written.system.clone()).ok();
+                let object = |message| Object::of_message(&written.schema, message, written.system.clone(), None).ok();
                 let all = objects.flat_map(|message| taken_apart(message).unwrap_or_default());
                 (name.clone(), all.filter_map(object).collect())
             })
@@ -421,7 +454,7 @@ impl Instance {
     /// Takes the next object from any writer of an in port that comes from pools. Without a time-out it waits until one comes or all writers
     /// have ended. May be called at any time between joining and leaving.
     ///
-    /// Of ranks that joined together all call this, and each has the object.
+    /// Of ranks that joined together all call this: on an ordinary port each has the object, on a parallel one its block of it.
     ///
     /// # Errors
     /// [`Error::Usage`]: a port that carries messages.
@@ -470,7 +503,7 @@ impl Instance {
         !self.pools.read.is_empty() && self.pools.read_by(port).is_some()
     }
 
-    /// The next object of any writer, with how often it was given before and the number of its writer behind it.
+    /// The next object of any writer, with its origin behind it.
     pub(super) fn take_here(&self, port: &Port, timeout: Option<Duration>) -> Result<Received> {
         let Some(read) = self.pools.read_by(port) else { return Ok(Received::NotConnected) };
         drop(self.program()?);
@@ -484,11 +517,12 @@ impl Instance {
         let is_polled = timeout == Some(Duration::ZERO) || read.is_asked_for.swap(false, Ordering::Relaxed);
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         Ok(match self.wait(&read.awaited, until, |state| read.next(state, is_polled))? {
-            Some(Some(message)) => {
+            Some(Handed::Object(message)) => {
                 self.account_outside_loop(&message)?;
                 Received::Message(message)
             }
-            Some(None) => Received::Ended,
+            Some(Handed::Parts(writer, parts)) => Received::Message(self.object_of_parts(port, read, writer, parts)?),
+            Some(Handed::Ended) => Received::Ended,
             None => Received::TimedOut,
         })
     }
@@ -515,7 +549,7 @@ impl Instance {
         read.is_asked_for.store(true, Ordering::Relaxed);
         self.wait(&read.awaited.clone().unreported(), Some(until), |state| {
             Ok(match read.look(state)? {
-                Looked::Object(..) | Looked::Rest => Some(true),
+                Looked::Object(_) | Looked::Rest => Some(true),
                 Looked::Ended => Some(false),
                 Looked::Nothing => None,
             })
@@ -523,22 +557,13 @@ impl Instance {
     }
 
     fn opened(&self, read: &Read, mut message: Message) -> Result<Object> {
-        let (writer, redelivered) = match &mut message.data {
-            Data::List(parts) => (parts.pop(), parts.pop()),
-            _ => (None, None),
-        };
-        let redelivered = match redelivered {
-            Some(Data::Int(times)) => u64::try_from(times).ok(),
-            _ => None,
-        };
-        let writer = match writer {
-            Some(Data::Int(number)) => usize::try_from(number).ok().and_then(|number| read.writers.get(number)),
-            _ => None,
-        };
+        let origin = Origin::off(&mut message).unwrap_or_default();
+        let writer = read.writers.get(origin.writer);
         let foreign = |peer: &str, problem: String| Error::Protocol { peer: peer.to_owned(), problem };
         let writer = writer.ok_or_else(|| foreign("a writer of a pool", "it sent what is no object".into()))?;
         let (instance, index, port) = (writer.instance.clone(), writer.index, writer.port.clone());
-        let system = System { instance, index, port, redelivered, ..System::default() };
-        Object::of_message(&writer.schema, message, system).map_err(|problem| foreign(&writer.name, problem))
+        let system = System { instance, index, port, redelivered: origin.redelivered, ..System::default() };
+        Object::of_message(&writer.schema, message, system, origin.whole)
+            .map_err(|problem| foreign(&writer.name, problem))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use xmml_wire::buffer::BufferPool;
 use xmml_wire::data::{Array, Data, Order};
 use xmml_wire::error::{Error, Result};
 use xmml_wire::message::Message;
@@ -30,6 +31,14 @@ impl Spread {
         if let Data::Array(block) = data {
             self.block.data = block.data.clone();
         }
+    }
+
+    /// The block as a part of the whole array.
+    ///
+    /// # Errors
+    /// None, since nothing is copied.
+    pub(super) fn as_part(&self, pool: &BufferPool) -> Result<Data> {
+        part_for(&self.block, &self.held, &self.whole, &Block::whole(&self.whole), pool)
     }
 }
 
@@ -161,7 +170,7 @@ impl Instance {
         extents.collect()
     }
 
-    fn remember(&self, port: &str, whole: &[u64]) {
+    pub(super) fn remember(&self, port: &str, whole: &[u64]) {
         let mut program = self.program_even_after_leaving();
         if program.wholes.get(port).is_none_or(|known| known != whole) {
             program.wholes.insert(port.to_owned(), whole.to_vec());
@@ -239,7 +248,7 @@ impl Instance {
         self.usage(port, &problem)
     }
 
-    fn whole_message(&self, port: &str, ends: &[usize], taken: Vec<Message>) -> Result<Message> {
+    pub(super) fn whole_message(&self, port: &str, ends: &[usize], taken: Vec<Message>) -> Result<Message> {
         let (timestamp, next_timestamp) = (taken[0].timestamp, taken[0].next_timestamp);
         if let Some(other) = taken.iter().find(|part| part.timestamp.to_bits() != timestamp.to_bits()) {
             let problem = format!(

@@ -21,9 +21,9 @@ use crate::conduit::inlet::Next;
 use crate::conduit::tap_gate::TapGate;
 use crate::runtime::state::{NewTap, State};
 use crate::runtime::wait::WaitFor;
-use crate::spec::{ConduitSpec, Direction, InstanceSpec, PoolSpec};
+use crate::spec::{without_rank, ConduitSpec, Direction, InstanceSpec, PoolSpec};
 
-use super::object::taken_apart;
+use super::object::{taken_apart, Origin};
 use super::ports::Port;
 
 /// The pools of an instance, by the numbers of its ports.
@@ -33,6 +33,8 @@ pub(super) struct Pools {
     pub(super) read: HashMap<usize, Read>,
     /// The sending ends of what others count on; elsewhere objects may be lost.
     pub(super) products: SmallVec<[usize; 2]>,
+    /// The sending ends to the ranks of each reader that gets its arrays in parts.
+    ranks: Vec<SmallVec<[usize; 4]>>,
 }
 
 /// An out port that leads to pools, or whose messages are shown to taps.
@@ -156,6 +158,8 @@ pub(super) enum Way {
     Straight(usize),
     /// They wait in the backlog with this number until it, or one of those that it shares them with, has room.
     Backlog(usize),
+    /// In parts, each to a rank of the reader, by the sending ends with this number ([`Pools::ends_to_ranks`]).
+    Ranks(usize),
 }
 
 /// An in port that comes from pools.
@@ -179,8 +183,11 @@ pub(super) struct Read {
 pub(super) struct Writer {
     /// Its instance, with the copy.
     pub(super) name: String,
-    /// `None`: this rank only hears of it from rank 0.
-    pub(super) end: Option<usize>,
+    /// Where its objects come in: one place, or, of arrays that are spread over its ranks, one from each that has a part for this rank.
+    /// None: this rank only hears of it from rank 0.
+    pub(super) ends: SmallVec<[usize; 1]>,
+    /// Its objects come in parts.
+    pub(super) in_parts: bool,
     pub(super) schema: Arc<Schema>,
     pub(super) instance: Arc<str>,
     pub(super) index: Option<u32>,
@@ -197,12 +204,15 @@ impl Pools {
         let counted_on =
             |end: &usize| !state.conduits.sending[*end].spec.pool.as_ref().is_some_and(|pool| pool.has_backlog());
         let products = (0..state.conduits.sending.len()).filter(counted_on).collect();
-        let mut pools = Pools { written, read: HashMap::new(), products };
+        let mut pools = Pools { written, read: HashMap::new(), products, ranks: Vec::new() };
+        let own = without_rank(&spec.name);
         let mut readers: HashMap<usize, Vec<Arc<Reader>>> = HashMap::new();
         let mut schemas: HashMap<&str, Arc<Schema>> = HashMap::new();
         for conduit in &spec.conduits {
-            let shows = conduit.leads_to_tap() && conduit.sender == spec.name;
+            let (sends, receives) = (without_rank(&conduit.sender) == own, without_rank(&conduit.receiver) == own);
+            let shows = conduit.leads_to_tap() && sends;
             let (Some(pool), false) = (conduit.pool.as_deref(), shows) else { continue };
+            check_parts(conduit, pool)?;
             let schema = match schemas.get(&*pool.attributes) {
                 Some(known) => known.clone(),
                 None => {
@@ -210,10 +220,10 @@ impl Pools {
                     schemas.entry(&pool.attributes).or_insert(Arc::new(parsed)).clone()
                 }
             };
-            if conduit.sender == spec.name {
+            if sends {
                 pools.add_reader(spec, conduit, pool, &schema, state, &mut readers)?;
             }
-            if conduit.receiver == spec.name {
+            if receives {
                 pools.add_writer(spec, conduit, &schema, state);
             }
         }
@@ -260,8 +270,15 @@ impl Pools {
         let (Some(port), Some(end)) = (port, state.conduits.sending_end(conduit.id)) else { return Ok(()) };
         self.written[port].get_or_init(|| Written::new(spec, &conduit.sender_port, schema.clone()));
         let readers = readers.entry(port).or_default();
-        let reader: &str = if pool.is_queue { &copy_of(&conduit.receiver).0 } else { &conduit.receiver };
+        let reader = if pool.is_queue { copy_of(&conduit.receiver).0 } else { without_rank(&conduit.receiver).into() };
         let name = format!("{reader}.{}", conduit.receiver_port);
+        if conduit.parts.is_some() {
+            let known = readers.iter().find(|other| other.name == name).map(|other| other.way);
+            if let Some(Way::Ranks(number)) = known {
+                self.ranks[number].push(end);
+                return Ok(());
+            }
+        }
         if let Some(Reader { way: Way::Backlog(number), .. }) =
             readers.iter().map(|other| &**other).find(|other| pool.is_queue && other.name == name)
         {
@@ -269,6 +286,10 @@ impl Pools {
             return Ok(());
         }
         let way = match pool.has_backlog() {
+            false if conduit.parts.is_some() => {
+                self.ranks.push(SmallVec::from_slice(&[end]));
+                Way::Ranks(self.ranks.len() - 1)
+            }
             false => Way::Straight(end),
             true => {
                 let number = state.backlogs.add(conduit.byte_budget, pool);
@@ -284,20 +305,26 @@ impl Pools {
     /// Adds the writer at the other end of a conduit that ends here.
     fn add_writer(&mut self, spec: &InstanceSpec, conduit: &ConduitSpec, schema: &Arc<Schema>, state: &State) {
         let Some(port) = spec.port_number(&conduit.receiver_port, Direction::In) else { return };
-        let (instance, index) = copy_of(&conduit.sender);
-        let writer = Writer {
-            name: conduit.sender.clone(),
-            end: state.conduits.receiving_end(conduit.id),
+        let (name, end) = (without_rank(&conduit.sender), state.conduits.receiving_end(conduit.id));
+        let in_parts = conduit.parts.is_some();
+        let read = self.read.entry(port).or_default();
+        read.may_die |= conduit.pool.as_ref().is_some_and(|pool| pool.reader_may_die);
+        read.awaited.receiving.extend(end);
+        (read.awaited.is_any, read.awaited.is_reported) = (true, true);
+        if let Some(known) = read.writers.iter_mut().find(|known| in_parts && known.is(name, &conduit.sender_port)) {
+            known.ends.extend(end);
+            return;
+        }
+        let (instance, index) = copy_of(name);
+        read.writers.push(Writer {
+            name: name.into(),
+            ends: end.into_iter().collect(),
+            in_parts,
             schema: schema.clone(),
             instance,
             index,
             port: conduit.sender_port.as_str().into(),
-        };
-        let read = self.read.entry(port).or_default();
-        read.may_die |= conduit.pool.as_ref().is_some_and(|pool| pool.reader_may_die);
-        read.awaited.receiving.extend(writer.end);
-        (read.awaited.is_any, read.awaited.is_reported) = (true, true);
-        read.writers.push(writer);
+        });
     }
 
     pub(super) fn written_by(&self, port: &Port) -> Option<&Written> {
@@ -311,6 +338,16 @@ impl Pools {
 
     pub(super) fn read_by(&self, port: &Port) -> Option<&Read> {
         self.read.get(&port.number)
+    }
+
+    /// The sending ends to the ranks of a reader, each of which gets a part.
+    pub(super) fn ends_to_ranks(&self, number: usize) -> &[usize] {
+        &self.ranks[number]
+    }
+
+    /// Objects are said to be put on this host: ranks put them together, and rank 0 says where.
+    pub(super) fn put_at(&mut self, node: &str) {
+        self.written.iter_mut().filter_map(OnceLock::get_mut).for_each(|written| written.system.node = node.into());
     }
 }
 
@@ -368,6 +405,15 @@ fn unreadable(conduit: &ConduitSpec, mistake: xmml_pool::Mistake) -> Error {
     Error::Usage { problem: format!("{}: {mistake}", conduit.name) }
 }
 
+/// Objects that come in parts go to each reader, one after the other: the parts of an object meet again since nobody gets others instead.
+fn check_parts(conduit: &ConduitSpec, pool: &PoolSpec) -> Result<()> {
+    if conduit.parts.is_some() && (pool.has_backlog() || pool.reader_may_die || pool.writer_may_die) {
+        let problem = "arrays that are spread over ranks (run:decomp) go to readers that share nothing, lose nothing and do not die";
+        return Err(Error::Usage { problem: format!("{}: {problem}", conduit.name) });
+    }
+    Ok(())
+}
+
 /// The instance of the model and which copy of it, from a name such as `c[3]`.
 fn copy_of(name: &str) -> (Arc<str>, Option<u32>) {
     let copy = name.split_once('[').and_then(|(instance, rest)| Some((instance, rest.strip_suffix(']')?)));
@@ -381,13 +427,67 @@ fn copy_of(name: &str) -> (Arc<str>, Option<u32>) {
 pub(super) enum Looked {
     /// An object of a group of which others were taken.
     Rest,
-    /// An object: the place of its writer, and the receiving end.
-    Object(usize, usize),
+    /// An object: the place of its writer.
+    Object(usize),
     Nothing,
     Ended,
 }
 
+/// What was taken out of a port.
+pub(super) enum Handed {
+    /// An object.
+    Object(Message),
+    /// An object or a group, in parts, and the place of its writer.
+    Parts(usize, Vec<Message>),
+    /// All writers have ended.
+    Ended,
+}
+
+impl Writer {
+    /// Whether it is this port of this instance.
+    pub(super) fn is(&self, name: &str, port: &str) -> bool {
+        self.name == name && *self.port == *port
+    }
+
+    /// What there is of it here: an object when all of its parts have come.
+    pub(super) fn look(&self, state: &mut State) -> Result<Next> {
+        if let [end] = self.ends[..] {
+            return state.next_for_program(end);
+        }
+        let (mut come, mut ended) = (0, 0);
+        for end in &self.ends {
+            match state.next_for_program(*end)? {
+                Next::Message => come += 1,
+                Next::Ended => ended += 1,
+                Next::Nothing => {}
+            }
+        }
+        match (come, ended) {
+            (0, _) if ended == self.ends.len() => Ok(Next::Ended),
+            (_, 0) if come == self.ends.len() => Ok(Next::Message),
+            (1.., 1..) => Err(self.is_uneven()),
+            _ => Ok(Next::Nothing),
+        }
+    }
+
+    /// Its ranks have not put the same objects.
+    pub(super) fn is_uneven(&self) -> Error {
+        let problem = "its ranks must put equally often, and some have ended while objects of others wait";
+        Error::Usage { problem: format!("{}.{}: {problem}", self.name, self.port) }
+    }
+
+    /// The parts of its next object, which have come.
+    pub(super) fn hand_out(&self, state: &mut State) -> Vec<Message> {
+        self.ends.iter().filter_map(|end| state.conduits.inlets[*end].hand_out()).collect()
+    }
+}
+
 impl Read {
+    /// The place of a writer among those of the port.
+    pub(super) fn place_of(&self, name: &str, port: &str) -> Option<usize> {
+        self.writers.iter().position(|writer| writer.is(name, port))
+    }
+
     /// Looks at what is left of a group, then at the writers in turn.
     pub(super) fn look(&self, state: &mut State) -> Result<Looked> {
         if !lock(&self.rest).is_empty() {
@@ -397,9 +497,12 @@ impl Read {
         let mut all_ended = true;
         for turn in 0..self.writers.len() {
             let place = first.wrapping_add(turn) % self.writers.len();
-            let Some(end) = self.writers[place].end else { continue };
-            match state.next_for_program(end)? {
-                Next::Message => return Ok(Looked::Object(place, end)),
+            let writer = &self.writers[place];
+            if writer.ends.is_empty() {
+                continue;
+            }
+            match writer.look(state)? {
+                Next::Message => return Ok(Looked::Object(place)),
                 Next::Nothing => all_ended = false,
                 Next::Ended => {}
             }
@@ -407,14 +510,18 @@ impl Read {
         Ok(if all_ended { Looked::Ended } else { Looked::Nothing })
     }
 
-    /// The next object, with how often it was given before and the place of its writer behind it; `Some(None)`: all have ended; `None`: nothing
-    /// yet. `is_polled`: the program looks from time to time and does not wait. A reader of the newest object then asks for the next one at
+    /// The next object, with its [`Origin`] behind it; `None`: nothing yet. `is_polled`: the program looks from time to time and does not wait. A reader of the newest object then asks for the next one at
     /// once, so that it is here at the next look.
-    pub(super) fn next(&self, state: &mut State, is_polled: bool) -> Result<Option<Option<Message>>> {
+    pub(super) fn next(&self, state: &mut State, is_polled: bool) -> Result<Option<Handed>> {
         Ok(match self.look(state)? {
-            Looked::Rest => lock(&self.rest).pop_front().map(Some),
-            Looked::Object(place, end) => {
+            Looked::Rest => lock(&self.rest).pop_front().map(Handed::Object),
+            Looked::Object(place) if self.writers[place].in_parts => {
                 self.next.store(place + 1, Ordering::Relaxed);
+                Some(Handed::Parts(place, self.writers[place].hand_out(state)))
+            }
+            Looked::Object(place) => {
+                self.next.store(place + 1, Ordering::Relaxed);
+                let end = self.writers[place].ends[0];
                 if state.conduits.receiving[end].is_settled_by_program() {
                     // Of another thread: it takes from the same port, and nobody knows of which object it is done with which.
                     let before = self.unsettled.swap(end + 1, Ordering::Relaxed).checked_sub(1);
@@ -422,28 +529,23 @@ impl Read {
                 }
                 let Some(message) = state.conduits.inlets[end].hand_out() else { return Ok(None) };
                 let redelivered = state.conduits.receiving[end].redelivered(state.conduits.inlets[end].handed);
-                let redelivered = redelivered.map_or(Data::Nothing, |times| Data::Int(times.into()));
+                let origin = Origin { writer: place, redelivered: redelivered.map(u64::from), whole: None };
                 if is_polled {
                     state.demand(end);
                 }
                 let peer = &self.writers[place].name;
                 let objects =
                     taken_apart(message).map_err(|problem| Error::Protocol { peer: peer.clone(), problem })?;
-                let mut objects = objects.into_iter().map(|mut object| {
-                    if let Data::List(parts) = &mut object.data {
-                        parts.extend([redelivered.clone(), Data::Int(place as i64)]);
-                    }
-                    object
-                });
+                let mut objects = objects.into_iter().map(|object| origin.behind(object));
                 let first = objects.next();
                 let mut rest = lock(&self.rest);
                 rest.extend(objects);
                 if !rest.is_empty() {
                     state.waiters.wake(None); // for threads that wait at the same port
                 }
-                first.map(Some)
+                first.map(Handed::Object)
             }
-            Looked::Ended => Some(None),
+            Looked::Ended => Some(Handed::Ended),
             Looked::Nothing => None,
         })
     }

@@ -25,7 +25,9 @@ pub struct Port {
     pub copies: u32,
     /// It receives the state of the previous run of this instance.
     pub is_state: bool,
-    /// Its conduits carry parts of arrays that are spread over ranks.
+    /// Its arrays are spread over the ranks of this instance: each has its block of them.
+    pub is_spread: bool,
+    /// Its conduits carry parts of arrays that are spread over ranks, of this instance or of the other one.
     pub in_parts: bool,
     /// Its conduits are made by handles.
     pub is_open: bool,
@@ -49,6 +51,7 @@ impl Port {
             operator: spec.operator,
             copies: spec.copies,
             is_state: false,
+            is_spread: spec.decomposition.ranks() > 1,
             in_parts: false,
             is_open: spec.open,
             of_lead: false,
@@ -113,13 +116,13 @@ impl Ports {
             let receiving = (state.conduits.receiving_end(conduit.id), &conduit.receiver_port, conduit.sender_copy);
             for (end, port, copy) in [sending, receiving] {
                 if let (Some(end), Some(port)) = (end, ports.find_mut(port)) {
+                    port.in_parts |= conduit.parts.is_some();
                     if conduit.pool.is_some() {
                         port.pool_ends.push(end);
                         continue;
                     }
                     port.ends.push((copy, end));
                     port.is_state |= conduit.is_state && port.direction == Direction::In;
-                    port.in_parts |= conduit.parts.is_some();
                 }
             }
         }
@@ -227,7 +230,7 @@ impl Ports {
             let sends = (conduit.sender == lead.name).then_some(&conduit.sender_port);
             let receives = (conduit.receiver == lead.name).then_some(&conduit.receiver_port);
             for name in sends.into_iter().chain(receives) {
-                if let Some(port) = self.find_mut(name).filter(|port| port.ends.is_empty()) {
+                if let Some(port) = self.find_mut(name).filter(|port| port.all_ends().next().is_none()) {
                     port.of_lead = true;
                     port.is_state |= conduit.is_state && port.direction == Direction::In;
                 }

@@ -14,11 +14,12 @@ use xmml_wire::buffer::BufferPool;
 use xmml_wire::data::{Array, Data, Order};
 use xmml_wire::error::{Error, Result};
 use xmml_wire::message::Message;
+use xmml_wire::methods::Place;
 
 use crate::parallel::decomposition::Decomposition;
 use crate::parallel::gathering::{gathered, Gathered};
 use crate::sequence::Sequence;
-use crate::spec::{InstanceSpec, Operator};
+use crate::spec::{without_rank, ConduitSpec, InstanceSpec, Operator, RANK_MARK};
 use crate::team::{self, Team};
 
 use super::alone::Alone;
@@ -30,6 +31,8 @@ use super::{Backend, Instance, JoinOptions, Received, Sent, Stamps};
 #[derive(Serialize, Deserialize)]
 struct Lead {
     spec: InstanceSpec,
+    /// Its host.
+    node: String,
     coordinator: Option<String>,
     secret_file: Option<PathBuf>,
 }
@@ -44,9 +47,6 @@ enum Outcome {
     NoStateYet,
 }
 
-/// Between the name of an instance and the rank of a member.
-const RANK_MARK: char = '#';
-
 impl Instance {
     /// Joins the run with all ranks of a parallel program; every rank calls this.
     ///
@@ -58,6 +58,7 @@ impl Instance {
             let joined = Instance::join_as_member(options.clone());
             let lead = joined.as_ref().map_err(Error::clone).map(|me| Lead {
                 spec: me.spec.clone(),
+                node: Place::here().host,
                 coordinator: options.coordinator.or_else(|| std::env::var("XMML_COORDINATOR").ok()),
                 secret_file: options.secret_file.or_else(|| std::env::var_os("XMML_SECRET_FILE").map(PathBuf::from)),
             });
@@ -82,7 +83,7 @@ impl Instance {
             me.prefer_order(Order::ColumnMajor);
         }
         if team.rank() > 0 {
-            me.follow(&lead.spec);
+            me.follow(&lead);
         }
         me.team = Some(team);
         Ok(me)
@@ -112,16 +113,26 @@ impl Instance {
     }
 
     /// Takes over from rank 0 what every rank goes by: the ports that are coupled, the order of operators, the parameters.
-    fn follow(&mut self, lead: &InstanceSpec) {
+    fn follow(&mut self, Lead { spec: lead, node, .. }: &Lead) {
         self.ports.follow(lead);
         let sequence = Sequence::new(lead);
         self.ports.take_places(&sequence);
         self.program_even_after_leaving().sequence = sequence;
-        if let Ok(pools) = self.with_state(|state| Pools::new(lead, state)) {
+        let of_all = lead.conduits.iter().filter(|conduit| !self.is_spread_at(conduit)).chain(&self.spec.conduits);
+        let pools = InstanceSpec { conduits: of_all.cloned().collect(), ..lead.clone() };
+        if let Ok(pools) = self.with_state(|state| Pools::new(&pools, state)) {
             self.pools = pools; // rank 0 has told if one cannot be read
         }
+        self.pools.put_at(node);
         self.spec.ports = lead.ports.clone();
         self.spec.params = lead.params.clone();
+    }
+
+    /// Whether the port of this instance at which a conduit begins or ends has a block of each array at each rank.
+    fn is_spread_at(&self, conduit: &ConduitSpec) -> bool {
+        let sends = without_rank(&conduit.sender) == self.model_name();
+        let port = if sends { &conduit.sender_port } else { &conduit.receiver_port };
+        self.ports.get(port).is_ok_and(|port| port.is_spread)
     }
 
     /// Which rank of a parallel program this is, from 0; 0 if it has not joined with others.
@@ -136,13 +147,13 @@ impl Instance {
 
     /// The name in the model, the same on all ranks.
     pub fn model_name(&self) -> &str {
-        self.spec.name.split(RANK_MARK).next().unwrap_or(&self.spec.name)
+        without_rank(&self.spec.name)
     }
 
     /// The ranks that make this call together; `None` if this process makes it alone: it is the only one, or each rank has its own part.
     pub(super) fn together(&self, port: &str) -> Result<Option<&dyn Team>> {
         let Some(team) = self.team.as_deref().filter(|team| team.size() > 1) else { return Ok(None) };
-        Ok((!self.ports.get(port)?.in_parts).then_some(team))
+        Ok((!self.ports.get(port)?.is_spread).then_some(team))
     }
 
     /// Whether there is another run to do; waits until every coupled f_init port (of a mapper: every in port) has a message or has
@@ -227,7 +238,7 @@ impl Instance {
         stamps: Stamps,
     ) -> Result<Sent> {
         let whole = match &self.team {
-            Some(team) if self.ports.get(port)?.in_parts => {
+            Some(team) if self.ports.get(port)?.is_spread => {
                 let problem = format!(
                     "{}.{port} is parallel (run:decomp): send sends the block of each of the {} ranks",
                     self.spec.name,
@@ -322,6 +333,7 @@ impl Instance {
             return team::share(team, (team.rank() == 0).then(look));
         }
         match self.team.as_deref().filter(|team| team.size() > 1) {
+            Some(team) if self.comes_from_pools(self.ports.get(port)?) => self.has_object(team, port),
             Some(team) => every(team, look()),
             None => look(),
         }
@@ -360,7 +372,7 @@ fn fits(lead: Lead, size: u32) -> Result<Lead> {
 }
 
 /// Whether it is so on every rank.
-fn every(team: &dyn Team, own: Result<bool>) -> Result<bool> {
+pub(super) fn every(team: &dyn Team, own: Result<bool>) -> Result<bool> {
     if team.rank() > 0 {
         team::deliver_value(team, &own)?;
         return team::share(team, None);

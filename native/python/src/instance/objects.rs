@@ -67,12 +67,24 @@ impl Group {
         data: Option<&Bound<'_, PyAny>>,
         attributes: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<u64> {
+        self.put_block(py, data, None, attributes)
+    }
+
+    /// Add an object of which `data` is the block of this rank, as `Instance.put_block` explains.
+    #[pyo3(signature = (data, shape, /, **attributes))]
+    fn put_block(
+        &self,
+        py: Python<'_>,
+        data: Option<&Bound<'_, PyAny>>,
+        shape: Option<Vec<u64>>,
+        attributes: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<u64> {
         let instance = self.instance.get();
         if !self.is_open.load(Ordering::Relaxed) {
             let problem = format!("{}.{}: this group has not begun, or has ended", instance.core.name(), self.port);
             return Err(instance.raise(py, Error::Usage { problem }));
         }
-        instance.put(py, &self.port, data, attributes)
+        instance.put_block(py, &self.port, data, shape, attributes)
     }
 
     fn __exit__(

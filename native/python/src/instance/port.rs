@@ -126,6 +126,18 @@ impl OutPort {
         port.instance().put(slf.py(), port.bound(), data, attributes)
     }
 
+    /// Put an object of which `data` is the block of this rank. `Instance.put_block` explains it.
+    #[pyo3(signature = (data, shape, /, **attributes))]
+    fn put_block(
+        slf: &Bound<'_, OutPort>,
+        data: Option<&Bound<'_, PyAny>>,
+        shape: Option<Vec<u64>>,
+        attributes: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<u64> {
+        let port = slf.as_super().get();
+        port.instance().put_block(slf.py(), port.bound(), data, shape, attributes)
+    }
+
     /// Return how many readers would choose an object with these attributes. `Instance.wanted` explains it.
     #[pyo3(signature = (**attributes))]
     fn wanted(slf: &Bound<'_, OutPort>, attributes: Option<&Bound<'_, PyDict>>) -> PyResult<u64> {
