@@ -31,6 +31,7 @@ class ConduitFigures:
         replaced: messages that nobody received because newer ones came, where the receiver sees the newest only.
         waiting: objects of a pool that wait at the sender until a reader has room; those of a queue at the conduit of
             its first reader.
+        held_bytes: that the sender has sent, or that wait there, and are not known to have been taken.
     """
 
     id: int
@@ -48,6 +49,7 @@ class ConduitFigures:
     dropped: int = 0
     replaced: int = 0
     waiting: int = 0
+    held_bytes: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -75,6 +77,7 @@ def merged(conduits: Iterable[ConduitSpec], answers: Iterable[Figures]) -> list[
                     replaced=known.replaced + report.replaced,
                     dropped=report.dropped,
                     waiting=report.waiting,
+                    held_bytes=report.held_bytes,
                 )
         for report in answer.receiving:
             known = found.get(report.conduit)

@@ -222,6 +222,7 @@ class MethodReport:
         dropped: messages dropped at this end because the receiver had left, or was too slow and may lose some.
         waiting: objects of a pool that wait at this end until a reader has room; those of a queue at the conduit of its
             first reader.
+        held_bytes: of what was sent, or waits, at this end and is not known to have been taken.
     """
 
     conduit: int
@@ -238,6 +239,7 @@ class MethodReport:
     replaced: int = 0
     dropped: int = 0
     waiting: int = 0
+    held_bytes: int = 0
 
 
 @dataclass(frozen=True)

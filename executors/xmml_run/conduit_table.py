@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-_TITLES = ("conduit", "method", "sent", "taken", "bytes", "rate", "latency")
+_TITLES = ("conduit", "method", "sent", "taken", "bytes", "held", "rate", "latency")
 
 #: What may become of messages that are not taken: figures of conduits, and what to say of them.
 _NOT_TAKEN = (
@@ -45,6 +45,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         _count(row["sent"]),
         _count(row["received"]),
         "-" if row["bytes"] is None else amount(row["bytes"]),
+        amount(row["held_bytes"]) if row["held_bytes"] else "-",
         rate,
         duration(row["latency_s"]),
     )

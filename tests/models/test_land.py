@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import xmml
 from model_runs import environment, run_document
 from needs import needs
+
+import xmml
 
 LAND = Path(__file__).parent.parent.parent / "workflows" / "land"
 
@@ -95,8 +96,19 @@ def test_messages_and_pools_bring_the_same_water(built: Path, tmp_path: Path) ->
 
 def test_under_steady_rain_the_water_table_becomes_the_ellipse_of_dupuit(built: Path, tmp_path: Path) -> None:
     """h^2 = h0^2 + q/K (2 L x - x^2), from the stream to the divide at L: the scheme is exact there."""
-    model = edited(built, tmp_path / "land", days="24000", step="800", extent_x="500", extent_y="100", surface="", ground="block(x:4)")
-    text = model.read_text(encoding="utf-8").replace('value="valley"', 'value="flat"').replace('value="0.8"', 'value="0"')
+    model = edited(
+        built,
+        tmp_path / "land",
+        days="24000",
+        step="800",
+        extent_x="500",
+        extent_y="100",
+        surface="",
+        ground="block(x:4)",
+    )
+    text = (
+        model.read_text(encoding="utf-8").replace('value="valley"', 'value="flat"').replace('value="0.8"', 'value="0"')
+    )
     text = text.replace('id="evaporation" value="2 mm/day"', 'id="evaporation" value="0 mm/day"')
     model.write_text(text.replace("day % 30 = 0", "day = 29"), encoding="utf-8")
     depth = fields(run_document(model).folder)[-1]

@@ -5,6 +5,7 @@ Ground and surface hold the fields in pieces, in rows and in columns; here they 
 
 import matplotlib
 import numpy as np
+
 import xmml
 
 matplotlib.use("Agg")
@@ -19,12 +20,20 @@ SHOWN = {
 def draw(days: dict[int, dict[str, np.ndarray]]) -> None:
     """Draw a row of maps for each quantity, a column for each day."""
     figure, axes = pyplot.subplots(
-        len(SHOWN), len(days), figsize=(3.1 * len(days), 5.6), sharex=True, sharey=True, squeeze=False, layout="constrained"
+        len(SHOWN),
+        len(days),
+        figsize=(3.1 * len(days), 5.6),
+        sharex=True,
+        sharey=True,
+        squeeze=False,
+        layout="constrained",
     )
     for row, (name, (title, factor, colours)) in zip(axes, SHOWN.items(), strict=True):
         most = max(factor * fields[name].max() for fields in days.values())
         for ax, (day, fields) in zip(row, sorted(days.items()), strict=True):
-            image = ax.imshow(factor * fields[name].T, origin="lower", extent=(0, 6, 0, 4.5), vmin=0, vmax=most, cmap=colours)
+            image = ax.imshow(
+                factor * fields[name].T, origin="lower", extent=(0, 6, 0, 4.5), vmin=0, vmax=most, cmap=colours
+            )
             if name == "depth":
                 ax.set_title(f"day {day}")
         figure.colorbar(image, ax=row, label=title)

@@ -127,7 +127,9 @@ def _cannot_be_spread(coupling: Element, name: str, latest: bool) -> Iterator[Pr
     why = f"and the arrays of {name} are spread over ranks (run:decomp)"
     help = "remove run:decomp from the port: rank 0 then has the whole array"
     if latest:
-        yield coupling.problem("E33", f"the reader of this coupling sees the newest object only, {why}", help, "kind", RUN)
+        yield coupling.problem(
+            "E33", f"the reader of this coupling sees the newest object only, {why}", help, "kind", RUN
+        )
         return
     if settings_of(coupling).get("share") == "queue":
         yield coupling.problem("E33", f"the copies of the reader share the objects, {why}", help, "share", RUN)

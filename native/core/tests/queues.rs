@@ -11,6 +11,7 @@ use xmml_core::coordinator::{Event, WaitKind};
 use xmml_core::instance::{Instance, Taken};
 use xmml_core::spec::PoolSpec;
 use xmml_wire::data::Data;
+use xmml_wire::methods::Traffic;
 
 const METHODS: [&str; 5] = ["inproc", "shm", "unix", "tcp", "protected tcp"];
 
@@ -283,8 +284,12 @@ fn a_writer_tells_what_waits_for_readers_of_a_queue_once_and_what_a_slow_reader_
     let run = Run::of(farm("shm", &["a"], 2));
     let a = run.join("a");
     (0..20).for_each(|number| _ = put(&a, number));
-    let waiting: Vec<u64> = a.methods("out").unwrap().iter().map(|report| report.traffic.waiting).collect();
-    assert_eq!(waiting, [20, 0]);
+    let told = |figure: fn(&Traffic) -> u64| -> Vec<u64> {
+        a.methods("out").unwrap().iter().map(|report| figure(&report.traffic)).collect()
+    };
+    assert_eq!(told(|traffic| traffic.waiting), [20, 0]);
+    let held = told(|traffic| traffic.held_bytes);
+    assert!(held[0] > 20 * 8 && held[1] == 0, "{held:?}");
 
     let lossy = PoolSpec { may_lose: true, ..PoolSpec::default() };
     let run = Run::of(coupled("shm", &["a"], 1, &lossy, 10_000));
@@ -292,4 +297,5 @@ fn a_writer_tells_what_waits_for_readers_of_a_queue_once_and_what_a_slow_reader_
     (0..2_000).for_each(|number| _ = put(&a, number));
     let traffic = a.methods("out").unwrap()[0].traffic;
     assert!(traffic.waiting > 0 && traffic.waiting + traffic.dropped == 2_000, "{traffic:?}");
+    assert!((1..=10_000).contains(&traffic.held_bytes), "{traffic:?}");
 }

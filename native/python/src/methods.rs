@@ -21,6 +21,7 @@ pub fn report(py: Python<'_>, report: MethodReport) -> PyResult<Bound<'_, PyDict
     dict.set_item("replaced", report.traffic.replaced)?;
     dict.set_item("dropped", report.traffic.dropped)?;
     dict.set_item("waiting", report.traffic.waiting)?;
+    dict.set_item("held_bytes", report.traffic.held_bytes)?;
     Ok(dict)
 }
 

@@ -213,6 +213,11 @@ impl<T: Clone> Backlog<T> {
         self.waiting.iter().map(|held| held.objects).sum()
     }
 
+    /// How many bytes those have.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.waiting.iter().map(|held| held.bytes).sum()
+    }
+
     /// Whether every object was settled.
     pub fn is_settled(&self) -> bool {
         self.waiting.is_empty() && self.readers.iter().all(|reader| reader.given.is_empty())

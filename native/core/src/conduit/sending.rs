@@ -134,6 +134,11 @@ impl SendingEnd {
         }
     }
 
+    /// Bytes of what was sent and is not known to have been taken.
+    pub fn untaken_bytes(&self) -> u64 {
+        self.untaken_bytes
+    }
+
     /// Whether receipts may be waiting in the connection: the receiver sends none before it has taken so many.
     pub fn may_have_receipts(&self) -> bool {
         let untaken = self.untaken();

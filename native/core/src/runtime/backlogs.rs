@@ -50,6 +50,17 @@ pub struct GivenBack {
     pub deadly: Option<u64>,
 }
 
+/// What waits in a backlog.
+#[derive(Default)]
+pub struct Backlogged {
+    /// Objects; those of a group are counted singly.
+    pub waiting: u64,
+    /// Their bytes.
+    pub waiting_bytes: u64,
+    /// How many objects a tap has missed that gets these.
+    pub missed: u64,
+}
+
 /// All backlogs of an instance.
 #[derive(Default)]
 pub struct Backlogs {
@@ -340,15 +351,18 @@ impl Backlogs {
         served.backlog.unsettled_objects() + served.gate().map_or(0, TapGate::missed)
     }
 
-    /// How many objects wait for the reader at this sending end, or for all those of a queue of which it is the first; and how many a tap there
-    /// has missed.
-    pub fn waiting_and_missed(&self, end: usize) -> (u64, u64) {
+    /// What waits for the reader at this sending end, or for all those of a queue of which it is the first.
+    pub fn at(&self, end: usize) -> Backlogged {
         match self.places.get(&end) {
             Some((number, 0)) => {
                 let served = &self.list[*number];
-                (served.backlog.waiting_objects(), served.gate().map_or(0, TapGate::missed))
+                Backlogged {
+                    waiting: served.backlog.waiting_objects(),
+                    waiting_bytes: served.backlog.waiting_bytes(),
+                    missed: served.gate().map_or(0, TapGate::missed),
+                }
             }
-            _ => (0, 0),
+            _ => Backlogged::default(),
         }
     }
 

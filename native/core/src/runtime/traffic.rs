@@ -6,6 +6,7 @@ use xmml_wire::methods::{MethodReport, Traffic};
 
 use crate::spec::Direction;
 
+use super::backlogs::Backlogged;
 use super::link::Status;
 use super::state::State;
 
@@ -34,7 +35,7 @@ pub fn method_report(state: &mut State, direction: Direction, end: usize, now: I
             }
         }
         Direction::Out => {
-            let (waiting, missed) = backlogs.waiting_and_missed(end);
+            let Backlogged { waiting, waiting_bytes, missed } = backlogs.at(end);
             let end = &mut conduits.sending[end];
             let link = &connections.links[end.link];
             let chosen = link.chosen.filter(|_| matches!(link.status, Status::Up)).map(str::to_owned);
@@ -55,6 +56,7 @@ pub fn method_report(state: &mut State, direction: Direction, end: usize, now: I
                     replaced: end.replaced,
                     dropped: end.dropped + missed,
                     waiting,
+                    held_bytes: waiting_bytes + end.untaken_bytes(),
                 },
             }
         }

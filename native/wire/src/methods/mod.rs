@@ -100,6 +100,9 @@ pub struct Traffic {
     /// tells.
     #[serde(default)]
     pub waiting: u64,
+    /// Bytes of what was sent here, or waits here, and is not known to have been taken.
+    #[serde(default)]
+    pub held_bytes: u64,
 }
 
 /// How a conduit travels, or why it does not (yet).
@@ -133,7 +136,8 @@ impl fmt::Display for MethodReport {
             let why = |refusal: &Refusal| format!("{} refused: {}", refusal.method, refusal.reason);
             write!(f, " ({})", self.refused.iter().map(why).collect::<Vec<_>>().join("; "))?;
         }
-        let Traffic { messages, bytes, bytes_per_s, latency_s, replaced, dropped, waiting, .. } = self.traffic;
+        let Traffic { messages, bytes, bytes_per_s, latency_s, replaced, dropped, waiting, held_bytes, .. } =
+            self.traffic;
         write!(f, "; {messages} messages, {bytes} bytes, {bytes_per_s:.0} bytes/s")?;
         if replaced > 0 {
             write!(f, ", {replaced} replaced by newer ones")?;
@@ -143,6 +147,9 @@ impl fmt::Display for MethodReport {
         }
         if waiting > 0 {
             write!(f, ", {waiting} waiting")?;
+        }
+        if held_bytes > 0 {
+            write!(f, ", {held_bytes} bytes held")?;
         }
         latency_s.map_or(Ok(()), |latency| write!(f, ", {:.1} us to be taken", latency * 1e6))
     }

@@ -195,9 +195,9 @@ fn check_counts(counts: &[u64]) -> Result<(), String> {
 }
 
 fn check_traffic(report: &MethodReport) -> Result<(), String> {
-    let Traffic { messages, bytes, replaced, dropped, waiting, messages_per_s, bytes_per_s, latency_s } =
+    let Traffic { messages, bytes, replaced, dropped, waiting, held_bytes, messages_per_s, bytes_per_s, latency_s } =
         report.traffic;
-    check_counts(&[messages, bytes, replaced, dropped, waiting])?;
+    check_counts(&[messages, bytes, replaced, dropped, waiting, held_bytes])?;
     let is_rate = |figure: &f64| figure.is_finite() && *figure >= 0.0;
     match [messages_per_s, bytes_per_s, latency_s.unwrap_or(0.0)].iter().find(|figure| !is_rate(figure)) {
         None => Ok(()),
