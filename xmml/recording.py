@@ -73,8 +73,6 @@ def _why_not(definition: Definition, port: Port) -> str:
         return f"it is of a {definition.kind}, and an archive keeps what submodels send; xmml record also keeps this"
     if port.open:
         return "handles say where it leads (run:open)"
-    if port.decomposition:
-        return "it sends parts of arrays (run:decomp)"
     return "it is for the state of the submodel" if port.type == "state" else ""
 
 

@@ -13,11 +13,12 @@ program land_surface
     real(real64), parameter :: reach = 1.0_real64    ! [m] below it that falls by 1/e
     real(real64), parameter :: springs = 1.0e-6_real64  ! [1/s] how fast water leaves where the water table is above the surface
     type(xmml_instance) :: me
-    type(xmml_message) :: message
     real(real64), allocatable :: depth(:, :), recharge(:, :), evaporation(:, :)
     real(real64) :: rain, demand, seasons
 #ifdef DIRECT
     real(real64) :: t
+#else
+    type(xmml_message) :: message
 #endif
     integer :: day, error
 

@@ -441,7 +441,7 @@ impl Instance {
         self.put_block(py, port, data, None, attributes)
     }
 
-    /// Put an object on a parallel port, of which `data` is the block of this rank; return how many readers choose it.
+    /// Put an object whose array this rank has a block of, `data`; return how many readers choose it.
     ///
     /// `shape` are the extents of the whole array; where the model gives them, `put` does the same. All ranks call
     /// this, with the same attributes.

@@ -482,7 +482,7 @@ class Instance:
             Error: an attribute does not exist, is not allowed or is missing, or the port carries messages.
         """
     def put_block(self, port: str, data: Any, shape: Sequence[int] | None, /, **attributes: Any) -> int:
-        """Put an object on a parallel port, of which `data` is the block of this rank; return how many readers choose it.
+        """Put an object whose array this rank has a block of, `data`; return how many readers choose it.
 
         `shape` are the extents of the whole array; where the model gives them, `put` does the same. All ranks call
         this, with the same attributes.

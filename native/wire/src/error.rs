@@ -167,7 +167,7 @@ impl fmt::Display for Error {
                 )
             }
             Error::TimedOut { instance, port, seconds } => {
-                write!(f, "{instance}.{port}: no message within {seconds} s")
+                write!(f, "{instance}.{port}: nothing came within {seconds} s")
             }
             Error::Type { instance, port, expected, found } => {
                 write!(f, "{instance}.{port}: expected {expected}, but the message holds {found}")

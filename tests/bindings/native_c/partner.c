@@ -115,7 +115,7 @@ static void waits_only_a_moment(void)
     CHECK(another_run());
     CHECK(xmml_step(me, &t) == XMML_OK);
     CHECK(xmml_receive_timeout(me, "in", 0.05, &message) == XMML_TIMED_OUT && message == NULL);
-    CHECK_SAYS("no message within 0.05 s");
+    CHECK_SAYS("nothing came within 0.05 s");
     CHECK(xmml_send_double(me, "looked", 1) == XMML_OK);
     CHECK(xmml_receive(me, "in", &message) == XMML_OK);
     xmml_message_free(message);

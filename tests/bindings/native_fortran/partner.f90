@@ -242,7 +242,7 @@ contains
         call check(late .and. number == 0, "nothing yet")
         call me%receive("in", number, timeout=0.01_real64, status=status, message=message)
         call check(status == XMML_TIMED_OUT, "nothing yet again")
-        call check_says(message, "no message within 0.01 s")
+        call check_says(message, "nothing came within 0.01 s")
         call me%send("looked", 2)
         call me%receive("in", number)
         call check(number == 7, "at last")

@@ -57,16 +57,16 @@ def test_both_ends_count_what_newer_messages_have_replaced() -> None:
 
 
 def test_the_sender_tells_what_waits_with_it_and_what_it_has_dropped() -> None:
-    sent = dataclasses.replace(NOTHING_PASSED, messages=5, dropped=2, waiting=7)
+    sent = dataclasses.replace(NOTHING_PASSED, messages=5, dropped=2, waiting=7, held_bytes=900)
     (figures,) = merged(CONDUITS, [said(sending=[sent], receiving=[NOTHING_PASSED])])
-    assert (figures.dropped, figures.waiting) == (2, 7)
+    assert (figures.dropped, figures.waiting, figures.held_bytes) == (2, 7, 900)
 
 
 def test_a_conduit_of_which_nobody_has_told_is_listed_too() -> None:
     (figures,) = merged(CONDUITS, [])
     assert (figures.name, figures.method, figures.sent, figures.bytes) == ("a.o -> b.i", None, None, None)
     (line,) = conduit_lines([figures.as_json()])[1:]
-    assert line.split() == ["a.o", "->", "b.i", "-", "-", "-", "-", "-", "-"]
+    assert line.split() == ["a.o", "->", "b.i", "-", "-", "-", "-", "-", "-", "-"]
 
 
 def test_the_events_of_a_run_that_has_ended_tell_the_method_and_the_totals() -> None:
@@ -91,4 +91,4 @@ def test_what_an_instance_that_was_stopped_has_sent_is_not_known() -> None:
     (receiver,) = from_events(CONDUITS, [chosen, left])
     assert (receiver.sent, receiver.received) == (None, 5)
     (line,) = conduit_lines([nobody.as_json()])[1:]
-    assert line.split() == ["a.o", "->", "b.i", "shm", "-", "-", "-", "-", "-"]
+    assert line.split() == ["a.o", "->", "b.i", "shm", "-", "-", "-", "-", "-", "-"]
