@@ -97,7 +97,7 @@ def _why_not(instance: PlannedInstance, port: PortSpec, conduit: ConduitSpec | N
         return "handles say where it leads (run:open)"
     if conduit is None:
         return "it is not coupled" if instance.rank_of is None else "rank 0 sends for all ranks"
-    return "it sends parts of arrays (run:decomp)" if conduit.parts is not None else ""
+    return "it sends parts of arrays (run:decomp)" if port.decomposition else ""
 
 
 def _conduit(beside: Sequence[ConduitSpec], tap: str, query: AskTap) -> ConduitSpec:

@@ -298,4 +298,8 @@ fn a_writer_tells_what_waits_for_readers_of_a_queue_once_and_what_a_slow_reader_
     let traffic = a.methods("out").unwrap()[0].traffic;
     assert!(traffic.waiting > 0 && traffic.waiting + traffic.dropped == 2_000, "{traffic:?}");
     assert!((1..=10_000).contains(&traffic.held_bytes), "{traffic:?}");
+
+    let worker = run.join("worker[0]");
+    worker.leave().unwrap();
+    await_that("nothing is held for a reader that has left", || a.methods("out").unwrap()[0].traffic.held_bytes == 0);
 }

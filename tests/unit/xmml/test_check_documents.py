@@ -90,6 +90,7 @@ TOLD: dict[str, list[tuple[int, int, str]]] = {
     ],
     "E34/wrong-queue": [(27, 66, "let atlas.maps get each object, without run:share, or remove run:on-death")],
     "E34/wrong-sent": [(27, 49, 'make a pool of the coupling in line 30: run:kind="pool"')],
+    "E34/wrong-spread-reader": [(29, 49, "remove run:decomp from the port, or run:on-death")],
     "E34/wrong-spread": [(29, 49, "remove run:decomp from the port, or run:on-death")],
     "E34/wrong": [(27, 66, 'add run:share="queue" (or run:loss="allowed") in line 29')],
     "W01/wrong": [(21, 33, 'give both the same datatype, let "grid" extend "field" if it holds all')],

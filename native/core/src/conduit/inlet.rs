@@ -65,9 +65,14 @@ impl Inlet {
         }
     }
 
-    /// Time stamp of the message that waits.
+    /// The message that waits.
+    pub fn waiting(&self) -> Option<&Message> {
+        self.ready.front()
+    }
+
+    /// Its time stamp.
     pub fn waiting_timestamp(&self) -> Option<f64> {
-        self.ready.front().map(|message| message.timestamp)
+        self.waiting().map(|message| message.timestamp)
     }
 
     /// Has a message wait that was taken from an end without filters, before which nothing waits.

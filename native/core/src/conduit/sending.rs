@@ -312,7 +312,7 @@ impl SendingEnd {
             true => self.taken = taken, // what it has not taken goes back to the backlog
             false => self.dropped += self.sent - taken,
         }
-        self.kept.clear();
+        self.forget();
         Ok(())
     }
 
@@ -322,7 +322,14 @@ impl SendingEnd {
         if self.spec.pool.as_ref().is_none_or(|pool| !pool.has_backlog()) {
             self.dropped += self.sent - self.taken;
         }
+        self.forget();
+    }
+
+    /// Nobody takes any more what was sent.
+    fn forget(&mut self) {
         self.kept.clear();
+        self.untaken_sizes.clear();
+        self.untaken_bytes = 0;
     }
 
     /// Whether the receiver has left.

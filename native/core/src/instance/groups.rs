@@ -96,7 +96,7 @@ impl Instance {
         let message = self.shared(&self.ends_of(&taps), message, false);
         let held = || {
             let packed = packed.write(&written.schema).map_err(|problem| self.refused(port, &problem))?;
-            let message = self.for_all(&self.ends_by(&ways), message, port.in_parts)?;
+            let message = self.for_all(&self.ends_by(&ways), message, port.is_spread)?;
             Ok((packed, self.owned(&message)?))
         };
         let (packed, Message { timestamp, next_timestamp, data }) = match held() {

@@ -65,10 +65,8 @@ impl Origin {
     pub fn behind(&self, mut object: Message) -> Message {
         if let Data::List(parts) = &mut object.data {
             let number = |number: u64| Data::Int(number as i64);
-            let whole = self.whole.iter().map(|whole| Data::List(whole.iter().copied().map(number).collect()));
-            let mut noted = vec![number(self.writer as u64), self.redelivered.map_or(Data::Nothing, number)];
-            noted.extend(whole);
-            parts.push(Data::List(noted));
+            parts.extend([self.redelivered.map_or(Data::Nothing, number), number(self.writer as u64)]);
+            parts.extend(self.whole.iter().map(|whole| Data::List(whole.iter().copied().map(number).collect())));
         }
         object
     }
@@ -80,13 +78,14 @@ impl Origin {
             _ => None,
         };
         let Data::List(parts) = &mut object.data else { return None };
-        let Some(Data::List(noted)) = parts.pop() else { return None };
-        let writer = usize::try_from(number(noted.first()?)?).ok()?;
-        let whole = match noted.get(2) {
-            Some(Data::List(whole)) => whole.iter().map(number).collect(),
-            _ => None,
-        };
-        Some(Origin { writer, redelivered: number(noted.get(1)?), whole })
+        let mut last = parts.pop()?;
+        let mut whole = None;
+        if let Data::List(extents) = last {
+            whole = extents.iter().map(number).collect();
+            last = parts.pop()?;
+        }
+        let writer = usize::try_from(number(&last)?).ok()?;
+        Some(Origin { writer, redelivered: number(&parts.pop()?), whole })
     }
 }
 

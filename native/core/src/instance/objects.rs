@@ -127,7 +127,7 @@ impl Instance {
     }
 
     fn wanted_with(&self, port: &str, set: impl FnOnce(&Schema) -> Set) -> Result<u64> {
-        self.as_one(port, || {
+        let look = || {
             let Some((declared, written)) = self.written_alone(port)? else { return Ok(0) };
             let own = set(&written.schema).map_err(|problem| self.refused(declared, &problem))?;
             let (own, group) = match &*lock(&written.group) {
@@ -150,7 +150,12 @@ impl Instance {
                 readers += u64::from(chooses && !self.is_gone(reader.way));
             }
             Ok(readers)
-        })
+        };
+        match self.team.as_deref().filter(|team| team.size() > 1) {
+            None => look(),
+            // Ranks that have parts of their own go by rank 0, too: readers may leave in between.
+            Some(team) => team::share(team, (team.rank() == 0).then(look)),
+        }
     }
 
     /// The selector of a reader has no answer.
@@ -195,6 +200,7 @@ impl Instance {
         let own = set(&written.schema).map_err(told)?;
         let spread = match data {
             Data::Nothing => None, // an object of attributes alone
+            _ if !declared.is_spread => None,
             _ => self.spread(declared, &data, shape)?,
         };
         self.hand_over(&mut data)?;
@@ -470,7 +476,7 @@ impl Instance {
             };
         };
         Ok(match self.receive_any(port, None, timeout)? {
-            Received::Message(message) => Taken::Object(Box::new(self.opened(read, message)?)),
+            Received::Message(message) => Taken::Object(Box::new(self.opened(port, read, message)?)),
             Received::Ended => Taken::Ended,
             Received::TimedOut => Taken::TimedOut,
             Received::NotConnected | Received::NoStateYet => Taken::NotConnected,
@@ -491,7 +497,7 @@ impl Instance {
         Ok(match received {
             Received::Message(message) => {
                 let (timestamp, next_timestamp) = (message.timestamp, message.next_timestamp);
-                let data = self.opened(read, message)?.data;
+                let data = self.opened(port, read, message)?.data;
                 Received::Message(Message { timestamp, next_timestamp, data })
             }
             other => other,
@@ -556,8 +562,11 @@ impl Instance {
         })
     }
 
-    fn opened(&self, read: &Read, mut message: Message) -> Result<Object> {
+    fn opened(&self, port: &str, read: &Read, mut message: Message) -> Result<Object> {
         let origin = Origin::off(&mut message).unwrap_or_default();
+        if let Some(whole) = &origin.whole {
+            self.remember(port, whole);
+        }
         let writer = read.writers.get(origin.writer);
         let foreign = |peer: &str, problem: String| Error::Protocol { peer: peer.to_owned(), problem };
         let writer = writer.ok_or_else(|| foreign("a writer of a pool", "it sent what is no object".into()))?;

@@ -1,11 +1,12 @@
 //! Objects whose arrays are spread over ranks.
 //!
 //! Each rank of the writer puts its block, with the same attributes, so that all choose the same readers without asking each other. A rank
-//! of a reader gets from each rank of the writer the part that it holds too, and puts them together. Which object is next, where there are
-//! several writers, rank 0 of the reader says.
+//! of a reader gets from each rank of the writer the part that it holds too, and puts them together. Which object is next rank 0 of the
+//! reader says, and the others see that they have the same.
 //!
 //! On its way such a payload is a part of an array ([`crate::parallel::part`]); so it is in a group that has not ended.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -34,8 +35,8 @@ use super::{Instance, Received};
 /// What all ranks of a reader take next.
 #[derive(Debug, Serialize, Deserialize)]
 enum Turn {
-    /// An object of this instance and port.
-    Writer(String, String),
+    /// An object of this instance and port, or a group, with its [`fingerprint`].
+    Writer(String, String, u64),
     /// An object of a group of which others were taken.
     Rest,
     Ended,
@@ -51,6 +52,25 @@ pub(super) fn with_payload_of(port: &Port, system: System, data: &Data) -> Syste
         }
         _ => with_payload(system, data),
     }
+}
+
+/// Tells what travels from other objects and groups, whichever part of it this is: by everything but the payloads.
+fn fingerprint(message: &Message) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let stamp = |stamp: f64, hasher: &mut DefaultHasher| stamp.to_bits().hash(hasher);
+    stamp(message.timestamp, &mut hasher);
+    if let Data::List(travelling) = &message.data {
+        travelling.len().hash(&mut hasher);
+        for (place, data) in travelling.iter().enumerate().filter(|(place, _)| place % 4 != 1) {
+            match data {
+                Data::Bytes(packed) => packed.hash(&mut hasher),
+                Data::Float(time) => stamp(*time, &mut hasher),
+                Data::Int(number) => number.hash(&mut hasher),
+                _ => place.hash(&mut hasher),
+            }
+        }
+    }
+    hasher.finish()
 }
 
 /// The payloads of what travels: an object alone, or those of a group.
@@ -123,7 +143,7 @@ impl Instance {
         drop(self.program()?);
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         match self.turn(team, read, &read.awaited, until)? {
-            Turn::Writer(name, of) => {
+            Turn::Writer(name, of, expected) => {
                 let place = read.place_of(&name, &of).ok_or_else(|| unknown(&name, &of))?;
                 let writer = &read.writers[place];
                 let taken = self.wait(&WaitFor::messages(&writer.ends), None, |state| {
@@ -134,13 +154,26 @@ impl Instance {
                     })
                 })?;
                 read.next.store(place + 1, Ordering::Relaxed);
+                if taken.as_deref().is_some_and(|parts| parts.iter().any(|part| fingerprint(part) != expected)) {
+                    return Err(self.differs(writer, "different attributes, or other objects"));
+                }
                 Ok(Received::Message(self.object_of_parts(port, read, place, taken.unwrap_or_default())?))
             }
             Turn::Rest => match lock(&read.rest).pop_front() {
-                Some(message) => Ok(Received::Message(message)),
+                Some(message) => {
+                    self.account_outside_loop(&message)?;
+                    Ok(Received::Message(message))
+                }
                 None => Err(self.refused(port, "the ranks of a writer put groups of different numbers of objects")),
             },
-            Turn::Ended => Ok(Received::Ended),
+            Turn::Ended => {
+                self.wait(&read.awaited, None, |state| match read.look(state)? {
+                    Looked::Ended => Ok(Some(())),
+                    Looked::Object(place) => Err(read.writers[place].is_uneven()),
+                    Looked::Rest | Looked::Nothing => Ok(None),
+                })?;
+                Ok(Received::Ended)
+            }
             Turn::TimedOut => Ok(Received::TimedOut),
         }
     }
@@ -158,8 +191,10 @@ impl Instance {
             let found = self.wait(what, until, |state| {
                 Ok(match read.look(state)? {
                     Looked::Object(place) => {
-                        let Writer { name, port, .. } = &read.writers[place];
-                        Some(Turn::Writer(name.clone(), (**port).to_owned()))
+                        let Writer { name, port, ends, .. } = &read.writers[place];
+                        let first = state.conduits.inlets[ends[0]].waiting();
+                        let expected = first.map_or(0, fingerprint);
+                        Some(Turn::Writer(name.clone(), (**port).to_owned(), expected))
                     }
                     Looked::Rest => Some(Turn::Rest),
                     Looked::Ended => Some(Turn::Ended),
@@ -169,7 +204,7 @@ impl Instance {
             found.map(|turn| turn.unwrap_or(Turn::TimedOut))
         });
         let turn = team::share(team, own)?;
-        let (Turn::Writer(name, of), Some(until)) = (&turn, until) else { return Ok(turn) };
+        let (Turn::Writer(name, of, _), Some(until)) = (&turn, until) else { return Ok(turn) };
         let is_here = read.place_of(name, of).ok_or_else(|| unknown(name, of)).and_then(|place| {
             let writer = &read.writers[place];
             let parts = WaitFor::messages(&writer.ends).unreported();
@@ -210,7 +245,10 @@ impl Instance {
         }
         let mut objects = objects.into_iter();
         let first = objects.next().ok_or_else(|| foreign("it sent a group without objects".into()))?;
-        lock(&read.rest).extend(objects);
+        if objects.len() > 0 {
+            lock(&read.rest).extend(objects);
+            self.with_state(|state| state.waiters.wake(None)); // for threads that wait at the same port
+        }
         self.account_outside_loop(&first)?;
         Ok(first)
     }

@@ -36,7 +36,7 @@ impl Spread {
     /// The block as a part of the whole array.
     ///
     /// # Errors
-    /// None, since nothing is copied.
+    /// As [`part_for`].
     pub(super) fn as_part(&self, pool: &BufferPool) -> Result<Data> {
         part_for(&self.block, &self.held, &self.whole, &Block::whole(&self.whole), pool)
     }
@@ -123,7 +123,7 @@ impl Instance {
 
     /// What is to be sent in parts; `None` on an ordinary port.
     pub(super) fn spread(&self, port: &Port, data: &Data, shape: Option<&[u64]>) -> Result<Option<Spread>> {
-        if !port.in_parts {
+        if !port.in_parts && !port.is_spread {
             return Ok(None);
         }
         let Data::Array(block) = data else {

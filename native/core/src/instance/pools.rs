@@ -315,6 +315,8 @@ impl Pools {
             known.ends.extend(end);
             return;
         }
+        // An object comes from all ranks of its writer: who waits for it waits for the first of them.
+        read.awaited.told.extend(end);
         let (instance, index) = copy_of(name);
         read.writers.push(Writer {
             name: name.into(),
@@ -408,7 +410,7 @@ fn unreadable(conduit: &ConduitSpec, mistake: xmml_pool::Mistake) -> Error {
 /// Objects that come in parts go to each reader, one after the other: the parts of an object meet again since nobody gets others instead.
 fn check_parts(conduit: &ConduitSpec, pool: &PoolSpec) -> Result<()> {
     if conduit.parts.is_some() && (pool.has_backlog() || pool.reader_may_die || pool.writer_may_die) {
-        let problem = "arrays that are spread over ranks (run:decomp) go to readers that share nothing, lose nothing and do not die";
+        let problem = "arrays that are spread over ranks (run:decomp) go by pools that are no queues, lose nothing, and have no end that may die";
         return Err(Error::Usage { problem: format!("{}: {problem}", conduit.name) });
     }
     Ok(())
@@ -510,8 +512,8 @@ impl Read {
         Ok(if all_ended { Looked::Ended } else { Looked::Nothing })
     }
 
-    /// The next object, with its [`Origin`] behind it; `None`: nothing yet. `is_polled`: the program looks from time to time and does not wait. A reader of the newest object then asks for the next one at
-    /// once, so that it is here at the next look.
+    /// The next object, with its [`Origin`] behind it, or its parts; `None`: nothing yet. `is_polled`: the program looks from time to time
+    /// and does not wait. A reader of the newest object then asks for the next one at once, so that it is here at the next look.
     pub(super) fn next(&self, state: &mut State, is_polled: bool) -> Result<Option<Handed>> {
         Ok(match self.look(state)? {
             Looked::Rest => lock(&self.rest).pop_front().map(Handed::Object),

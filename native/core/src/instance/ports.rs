@@ -27,7 +27,7 @@ pub struct Port {
     pub is_state: bool,
     /// Its arrays are spread over the ranks of this instance: each has its block of them.
     pub is_spread: bool,
-    /// Its conduits carry parts of arrays that are spread over ranks, of this instance or of the other one.
+    /// Its messages are parts of arrays that are spread over ranks, of this instance or of the other one.
     pub in_parts: bool,
     /// Its conduits are made by handles.
     pub is_open: bool,
@@ -116,13 +116,13 @@ impl Ports {
             let receiving = (state.conduits.receiving_end(conduit.id), &conduit.receiver_port, conduit.sender_copy);
             for (end, port, copy) in [sending, receiving] {
                 if let (Some(end), Some(port)) = (end, ports.find_mut(port)) {
-                    port.in_parts |= conduit.parts.is_some();
                     if conduit.pool.is_some() {
                         port.pool_ends.push(end);
                         continue;
                     }
                     port.ends.push((copy, end));
                     port.is_state |= conduit.is_state && port.direction == Direction::In;
+                    port.in_parts |= conduit.parts.is_some();
                 }
             }
         }

@@ -62,6 +62,8 @@ pub struct WaitFor {
     pub sending: SmallVec<[usize; 2]>,
     /// Receiving ends whose messages matter.
     pub receiving: SmallVec<[usize; 2]>,
+    /// The receiving ends that the coordinator is told of; none: all of them.
+    pub told: SmallVec<[usize; 1]>,
     /// Open ports, by their places among those of the state: messages of all who have a handle of one matter.
     pub open: SmallVec<[usize; 1]>,
     /// Any one of these lets the caller go on; else it needs all of them.
@@ -112,7 +114,8 @@ impl WaitFor {
         }
         let sending = self.sending.iter().map(|end| &state.conduits.sending[*end]).filter(|end| !end.is_gone());
         let sending = sending.map(|end| (end.spec.id, WaitKind::Send));
-        let receiving = self.receiving.iter().map(|end| &state.conduits.receiving[*end]);
+        let told = if self.told.is_empty() { &self.receiving[..] } else { &self.told[..] };
+        let receiving = told.iter().map(|end| &state.conduits.receiving[*end]);
         let receiving = receiving.filter(|end| !self.is_any || !end.is_finished());
         let receiving = receiving.map(|end| (end.spec.id, WaitKind::Receive));
         let holders = self.open.first().map(|_| (0, WaitKind::Holders));

@@ -219,6 +219,58 @@ fn ranks_that_put_different_objects_are_told() {
 }
 
 #[test]
+fn ranks_that_get_different_objects_are_told_though_each_has_one_writer() {
+    let (two, pair) = (side("w", &[(0, 2)]), side("r", &[(0, 2)]));
+    let run = Arc::new(Run::of(pool(&[&two], &[(&pair, "")], |_| {})));
+    let writers = ranks(&run, "w", 2, |me| {
+        let block = values(&me, "out", Order::RowMajor, 0);
+        me.put("out", Data::Array(block), &step(u64::from(me.rank()))).unwrap();
+        me
+    });
+    let found = ranks(&run, "r", 2, |me| me.take("in", Some(LIMIT)).map(|_| ()).map_err(|error| error.to_string()));
+    let found = found.join().unwrap();
+    drop(writers.join().unwrap());
+    assert!(found[0].is_ok());
+    assert!(found[1].as_ref().unwrap_err().contains("w.out: its ranks put different attributes"), "{found:?}");
+}
+
+#[test]
+fn ranks_that_put_unequally_often_are_told_when_one_has_ended() {
+    let (two, pair) = (side("w", &[(0, 2)]), side("r", &[(0, 2)]));
+    let run = Arc::new(Run::of(pool(&[&two], &[(&pair, "")], |_| {})));
+    let writers = ranks(&run, "w", 2, |me| {
+        put(&me, Order::RowMajor, 0..1 + u64::from(me.rank()));
+        me.leave()
+    });
+    let found = ranks(&run, "r", 2, |me| {
+        assert!(take(&me).is_some());
+        me.take("in", None).map(|taken| matches!(taken, Taken::Ended)).map_err(|error| error.to_string())
+    });
+    let found = found.join().unwrap();
+    assert_eq!(found[0], Ok(true));
+    assert!(found[1].as_ref().unwrap_err().contains("w.out: its ranks must put equally often"), "{found:?}");
+    drop(writers.join().unwrap());
+}
+
+#[test]
+fn a_plain_reader_may_get_texts_from_a_port_whose_other_reader_takes_arrays_in_parts() {
+    let (one, two, plain) = (side("w", &[]), side("r", &[(0, 2)]), side("p", &[]));
+    let run = Arc::new(Run::of(pool(&[&one], &[(&two, "what != 'log'"), (&plain, "what = 'log'")], |_| {})));
+    let writer = ranks(&run, "w", 1, |me| {
+        let log = [("step", Value::Int(0)), ("what", Value::Text("log".into()))];
+        assert_eq!(me.put("out", Data::Text("a line".into()), &log).unwrap(), 1);
+        let field = [("step", Value::Int(1)), ("what", Value::Text("field".into()))];
+        assert_eq!(me.put("out", Data::Array(values(&me, "out", Order::RowMajor, 1)), &field).unwrap(), 1);
+        me.leave().unwrap();
+    });
+    let parts = ranks(&run, "r", 2, |me| checked(&me, Order::RowMajor));
+    let texts = ranks(&run, "p", 1, |me| take(&me).unwrap().data);
+    assert_eq!(texts.join().unwrap(), [Data::Text("a line".into())]);
+    assert_eq!(parts.join().unwrap(), [vec![1], vec![1]]);
+    writer.join().unwrap();
+}
+
+#[test]
 fn what_is_no_array_cannot_be_spread() {
     for (writer, reader) in [(side("w", &[(0, 2)]), side("r", &[])), (side("w", &[]), side("r", &[(0, 2)]))] {
         let run = Arc::new(Run::of(pool(&[&writer], &[(&reader, "")], |_| {})));
@@ -236,7 +288,7 @@ fn a_queue_of_parts_is_refused_when_an_instance_joins() {
     let run = Run::of(pool(&[&two], &[(&one, "")], |pool| pool.is_queue = true));
     let error = run.try_join("r").err().unwrap().to_string();
     assert!(
-        error.contains("arrays that are spread over ranks (run:decomp) go to readers that share nothing"),
+        error.contains("arrays that are spread over ranks (run:decomp) go by pools that are no queues"),
         "{error}"
     );
 }
