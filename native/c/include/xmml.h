@@ -3,7 +3,7 @@
  *
  *     xmml_instance *me;
  *     if (xmml_join(&me) != XMML_OK) { fprintf(stderr, "%s\n", xmml_error()); return 1; }
- *     while (xmml_reuse(me, &again) == XMML_OK && again) {          one pass per run
+ *     while (xmml_reuse(me, &again) == XMML_OK && again) {          once for each pass
  *         xmml_receive(me, "initial", &message);                    f_init
  *         while (xmml_step(me, &t) == XMML_OK) {                    exactly the steps of the model
  *             xmml_send_array(me, "boundary_out", XMML_F64, 1, &n, edge);      O_i

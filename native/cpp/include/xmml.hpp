@@ -5,7 +5,7 @@
 //     int main() {
 //         xmml::Instance me;                                                 // joins the run
 //         const double k = me.param<double>("k", "1/s");
-//         while (me.reuse()) {                                               // one pass per run
+//         while (me.reuse()) {                                               // once for each pass
 //             auto state = me.receive("initial").array<double>().to_vector();   // f_init
 //             for (double t : me.steps()) {                                  // exactly the steps of the model
 //                 me.send("boundary_out", state.back());                     // O_i

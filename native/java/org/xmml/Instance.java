@@ -13,7 +13,7 @@ import java.util.function.Consumer;
  *
  * <pre>{@code
  * try (Instance me = Instance.join()) {
- *     while (me.reuse()) {                          // one pass per run
+ *     while (me.reuse()) {                          // once for each pass
  *         double[] state = me.receive("initial").asDoubles();
  *         for (double t : me.steps()) {             // exactly the steps of the model
  *             me.send("boundary_out", state);       // O_i
