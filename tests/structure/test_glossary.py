@@ -1,4 +1,4 @@
-"""Holds docs/glossary.md: each term stands once, each old name still exists, and each link leads somewhere."""
+"""Holds docs/glossary.md and docs/words.md: terms stand once, old names still exist, and links lead somewhere."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "glossary.md"
-TEXT = PAGE.read_text(encoding="utf-8")
+GLOSSARY = ROOT / "docs" / "glossary.md"
+WORDS = ROOT / "docs" / "words.md"
 SOURCES = {".c", ".cpp", ".f90", ".h", ".hpp", ".java", ".md", ".py", ".rs"}
 TERM = re.compile(r"\*\*([^*]+)\*\*")
 ROW = re.compile(r"\| `([^`]+)` \| `([^`]+)` \| (.+) \|")
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 
 
-def section(heading: str) -> str:
-    """Return what stands below a heading, up to the next one of its level or above."""
+def section(page: Path, heading: str) -> str:
+    """Return what stands below a heading of a page, up to the next one of its level or above."""
     level = heading.partition(" ")[0]
-    found = re.search(rf"^{re.escape(heading)}\n(.*?)(?=^#{{1,{len(level)}}} |\Z)", TEXT, re.DOTALL | re.MULTILINE)
-    assert found is not None, f"{PAGE.name} has no section {heading!r}"
+    text = page.read_text(encoding="utf-8")
+    found = re.search(rf"^{re.escape(heading)}\n(.*?)(?=^#{{1,{len(level)}}} |\Z)", text, re.DOTALL | re.MULTILINE)
+    assert found is not None, f"{page.name} has no section {heading!r}"
     return found.group(1)
 
 
@@ -31,13 +34,13 @@ def order(name: str) -> tuple[str, str]:
 
 def groups() -> dict[str, list[str]]:
     """Return the terms by group, in the order of the page."""
-    parts = re.split(r"^### (.+)\n", section("## Terms"), flags=re.MULTILINE)[1:]
+    parts = re.split(r"^### (.+)\n", section(GLOSSARY, "## Terms"), flags=re.MULTILINE)[1:]
     return {name: TERM.findall(text) for name, text in zip(parts[::2], parts[1::2], strict=True)}
 
 
 def renames() -> list[tuple[str, str, str]]:
     """Return the rows of the names that will change: name, place, new name."""
-    table = section("## Names that will change").partition("\n### ")[0]
+    table = section(WORDS, "## Names that will change").partition("\n### ")[0]
     lines = [line for line in table.splitlines() if line.startswith("|")][2:]
     rows = [ROW.fullmatch(line) for line in lines]
     unread = [line for line, row in zip(lines, rows, strict=True) if row is None]
@@ -79,13 +82,13 @@ def test_every_term_stands_once_and_in_order():
 
 
 def test_every_term_has_a_definition():
-    lines = [line for line in section("## Terms").splitlines() if TERM.search(line)]
+    lines = [line for line in section(GLOSSARY, "## Terms").splitlines() if TERM.search(line)]
     assert not [line for line in lines if not re.match(r"\* \*\*[^*]+\*\*: [A-Z`].*\.", line)]
 
 
 def test_every_old_name_still_exists_where_the_page_says():
     gone = [f"{name} in {place}" for name, place, _ in renames() if not exists(name, ROOT / place)]
-    assert not gone, f"delete these rows of {PAGE.name}, or correct their places: {gone}"
+    assert not gone, f"delete these rows of {WORDS.name}, or correct their places: {gone}"
 
 
 def test_old_names_are_sorted_and_each_stands_once_per_place():
@@ -93,10 +96,11 @@ def test_old_names_are_sorted_and_each_stands_once_per_place():
     assert rows == sorted(set(rows), key=lambda row: (*order(row[0]), row[1]))
 
 
-def test_every_link_resolves():
+@pytest.mark.parametrize("page", [GLOSSARY, WORDS], ids=["glossary", "words"])
+def test_every_link_resolves(page: Path):
     broken = []
-    for page, anchor in LINK.findall(TEXT):
-        target = PAGE.parent / page if page else PAGE
+    for name, anchor in LINK.findall(page.read_text(encoding="utf-8")):
+        target = page.parent / name if name else page
         if not target.is_file() or (anchor and anchor not in anchors_of(target.read_text(encoding="utf-8"))):
-            broken.append(f"{page}#{anchor}")
+            broken.append(f"{name}#{anchor}")
     assert not broken
