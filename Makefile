@@ -117,13 +117,15 @@ tools: ## are the tools there that building needs?
 
 $(VENV)/.installed: $(COMPILED)
 	@PYTHON='$(PYTHON)' .ci/check-tools
-	@echo "Building xMML into $(VENV) (the first time takes a few minutes)"
+	@echo "Building xMML into $(VENV) (the first time: about 25 minutes of processor time)"
 	@[ -x $(VENV)/bin/python ] || '$(PYTHON)' -m venv $(VENV)
 	@$(PIP) install $$($(VENV)/bin/python .ci/extra.py build)
+	@echo "Building 1 of 2: the core"
 # One processor compiles the core for more than a minute: what others have made is fetched and installed meanwhile.
 	@cargo build --release --locked --quiet --package xmml-core --package xmml-path & core=$$!; \
 	{ $(if $(filter test,$(EXTRAS)),.ci/install-test-packages &&) $(PIP) install $$(python .ci/extra.py dependencies $(EXTRAS)); } || { kill $$core; exit 1; }; \
 	wait $$core
+	@echo "Building 2 of 2: the Python module, the relay, C, Java, Fortran"
 	@$(PIP) install --no-build-isolation --editable .
 # Plain paths instead of setuptools' import hook: they are seen by type checkers and by searches for plugins, and do not cost
 # every Python process of a run 5 ms.
