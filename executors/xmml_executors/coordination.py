@@ -48,6 +48,9 @@ SETTLE_S = 0.1
 #: and what tells of that comes over another connection. In doubt the site is asked.
 SETTLE_ELSEWHERE_S = 1.5
 ASKED_WITHIN_S = 6.0
+#: The same where the connection of a process of this machine is broken: how the process ends says why, and a program
+#: that closes its connection without leaving usually exits soon after.
+SETTLE_LOST_S = 1.0
 #: From the abort to SIGTERM, from SIGTERM to SIGKILL, from SIGKILL to giving up on a process.
 TERMINATE_AFTER_S = 0.3
 KILL_AFTER_S = 0.4
@@ -168,21 +171,24 @@ class Coordination:
         record.exit_status, record.signal, record.ended_at = status, signal_number, now
         self._waits.end(name)
         self._is_present(record)
+        orders: list[Order] = []
         for rank in self._ranks.on_ended(name, self._failures):
             self._waits.end(rank.name)
             if not rank.state.is_final:
-                self._await_news(rank, now)
+                orders += self._await_news(rank, now)
         if record.failure or record.died_at is not None or signal_number is not None or status != 0:
-            return self._end_badly(name, now)
+            return [*orders, *self._end_badly(name, now)]
         if record.state is Lifecycle.LEFT:
             record.become(Lifecycle.DONE)
-            return self._look_whether_all_ended(now)
-        self._await_news(record, now)
-        return []
+            return [*orders, *self._look_whether_all_ended(now)]
+        return [*orders, *self._await_news(record, now)]
 
-    def _await_news(self, record: InstanceRecord, now: float) -> None:
-        """Give an instance whose process is gone time for what it said last."""
+    def _await_news(self, record: InstanceRecord, now: float) -> list[Order]:
+        """Give an instance whose process is gone time for what it said last, if anything depends on that."""
+        if self.phase is Phase.STOPPING or record.name in self._failures:
+            return self._end_badly(record.name, now)
         self._pending[record.name] = now + (LEAVING_NEWS_S if record.state is Lifecycle.RUNNING else JOINING_NEWS_S)
+        return []
 
     def on_vanished(self, name: str, now: float) -> list[Order]:
         """The process that has joined as an instance is gone, though what has started it may not be: if its connection
@@ -503,6 +509,9 @@ class Coordination:
             return orders
         cause = cause_of(list(self._failures.values()), SETTLE_ELSEWHERE_S if self._elsewhere else SIMULTANEOUS_S)
         record = self.records[cause.instance]
+        if self._may_exit_soon(cause, record) and now < cause.at + SETTLE_LOST_S:
+            self._settled_at = cause.at + SETTLE_LOST_S
+            return orders
         reason = describe(cause, record, own_files=(self.plan.model_folder,))
         if self._door_problem and record.joined_at is None:
             reason = f"{reason}; {self._door_problem}"
@@ -510,6 +519,12 @@ class Coordination:
             reason = f"{reason}; {last}"
         log = None if cause.sign is FailureSymptom.REFUSED else f"{own_log(record)}/stderr"
         return self._stop(Outcome(ExitStatus.INSTANCE_FAILED, reason, cause.instance, log), now)
+
+    def _may_exit_soon(self, cause: Failure, record: InstanceRecord) -> bool:
+        """Whether the cause is that a process has lost its connection, of which more is known when it ends."""
+        is_process_here = cause.instance not in self._elsewhere and cause.instance not in self._ranks
+        is_going = record.ended_at is None and not record.has_vanished
+        return cause.sign is FailureSymptom.LOST and is_process_here and is_going
 
     def _stop(self, outcome: Outcome, now: float) -> list[Order]:
         if self.phase in (Phase.STOPPING, Phase.ENDED):

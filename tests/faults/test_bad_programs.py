@@ -75,6 +75,13 @@ def test_a_program_that_ends_without_leaving(models: Models) -> None:
     ended.check(4, "a failed", "without leaving", "instances/a")
 
 
+def test_a_program_that_lets_go_of_its_instance_and_exits_a_little_later(models: Models) -> None:
+    program = JOIN + "fault()\ndel me\ntime.sleep(0.3)\n"
+    ended = models.run(models.write({"a": program, "b": RECEIVE}))
+    ended.check(4, "a failed", "without leaving", "instances/a")
+    assert "has not disappeared" not in ended.err
+
+
 def test_a_program_that_exits_with_status_1_after_leaving(models: Models) -> None:
     program = FAULT + SEND + "fault()\nraise SystemExit(1)\n"
     models.run(models.write({"a": program, "b": RECEIVE})).check(4, "a failed", "exit status 1")

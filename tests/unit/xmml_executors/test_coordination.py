@@ -12,6 +12,7 @@ from xmml_executors.coordination import (
     KILL_AFTER_S,
     LEAVING_NEWS_S,
     SETTLE_ELSEWHERE_S,
+    SETTLE_LOST_S,
     SETTLE_S,
     TERMINATE_AFTER_S,
     THE_SYSTEM,
@@ -155,6 +156,55 @@ def test_when_one_fails_the_others_are_told_then_terminated_then_killed(make_pla
 
 def test_the_timers_leave_room_for_ending_every_run_within_two_seconds_of_a_fault() -> None:
     assert SETTLE_S + TERMINATE_AFTER_S + KILL_AFTER_S < 1.0
+    assert SETTLE_LOST_S + TERMINATE_AFTER_S + KILL_AFTER_S < 1.8
+
+
+def lost(run: Coordination, name: str, now: float) -> None:
+    """An instance loses its connection, and the moment passes after which other failures have settled."""
+    hear(run, Lost(name), now)
+    run.on_time(now + SETTLE_S)
+    assert run.phase is Phase.SETTLING
+
+
+def test_a_program_that_drops_its_connection_and_then_exits_has_not_left(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b"))
+    lost(run, "a", 1.0)
+    run.on_ended("a", 0, None, 1.3)
+    assert run.deadline == 1.3 + SETTLE_S
+    run.on_time(1.3 + SETTLE_S)
+    assert "a failed: it ended without leaving the run" in outcome(run)[1]
+
+
+@pytest.mark.parametrize("is_first", ["the connection", "its partner"])
+def test_a_partner_that_notices_a_lost_connection_does_not_hasten_the_reason(
+    make_plan: MakePlan, is_first: str
+) -> None:
+    run = started(make_plan("a", "b"))
+    events = [Lost("a"), Failed("b", "a is gone")]
+    for at, event in enumerate(events if is_first == "the connection" else reversed(events)):
+        hear(run, event, 1.0 + 0.01 * at)
+    run.on_time(1.05 + SETTLE_S)
+    run.on_ended("a", None, signal.SIGSEGV, 1.3)
+    run.on_time(1.3 + SETTLE_S)
+    assert "a failed: it was killed by SIGSEGV" in outcome(run)[1]
+
+
+def test_a_process_that_goes_on_without_its_connection_has_lost_it(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b"))
+    lost(run, "a", 1.0)
+    assert run.deadline == 1.0 + SETTLE_LOST_S
+    assert of_kind(run.on_time(1.0 + SETTLE_LOST_S), Abort)
+    assert outcome(run)[1] == "a failed: it lost its connection to the run"
+
+
+def test_nothing_is_awaited_of_a_process_that_ends_well_while_the_run_is_stopped(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b"))
+    hear(run, Failed("a", "bad input"), 1.0)
+    run.on_time(1.0 + SETTLE_S)
+    run.on_ended("b", 0, None, 1.2)
+    assert run.records["b"].state is Lifecycle.STOPPED
+    run.on_ended("a", 0, None, 1.3)
+    assert run.phase is Phase.ENDED
 
 
 def test_who_is_gone_at_another_site_without_a_word_is_not_blamed_if_its_job_is_over(make_plan: MakePlan) -> None:
@@ -246,7 +296,7 @@ def test_who_does_not_come_back_has_failed(make_plan: MakePlan) -> None:
     run = started(make_plan("a", "b"))
     hear(run, away("a"), 1.0)
     hear(run, Lost("a"), 61.0)
-    run.on_time(61.0 + SETTLE_S)
+    run.on_time(61.0 + SETTLE_LOST_S)
     assert outcome(run)[1] == "a failed: it lost its connection to the run"
 
 

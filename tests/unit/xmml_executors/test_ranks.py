@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable
 
 import pytest
-from xmml_executors.coordination import LEAVING_NEWS_S, SETTLE_S, TERMINATE_AFTER_S, Coordination, Phase
+from xmml_executors.coordination import LEAVING_NEWS_S, SETTLE_LOST_S, SETTLE_S, TERMINATE_AFTER_S, Coordination, Phase
 from xmml_executors.coordination_orders import Signal
 from xmml_executors.coordinator_events import Failed, Joined, Left, Lost
 from xmml_executors.instance_record import Lifecycle
@@ -71,8 +71,8 @@ def test_a_rank_that_reports_its_failure_is_the_cause_although_the_others_end_wi
 
 def test_signals_go_to_processes_not_to_ranks(run: Coordination) -> None:
     run.on_native(Lost("b"), 1.0)
-    run.on_time(1.0 + SETTLE_S)
-    orders = run.on_time(1.0 + SETTLE_S + TERMINATE_AFTER_S)
+    run.on_time(1.0 + SETTLE_LOST_S)
+    orders = run.on_time(1.0 + SETTLE_LOST_S + TERMINATE_AFTER_S)
     assert orders == [Signal("a", signal.SIGTERM), Signal("b", signal.SIGTERM)]
     run.on_ended("a", None, signal.SIGTERM, 2.0)
     assert run.records["a#1"].state is Lifecycle.STOPPED
