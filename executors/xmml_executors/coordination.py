@@ -110,7 +110,7 @@ class Coordination:
         self._waits = DeadlockWatch(plan, self.conduits, self.records, self._absences)
         self._unended = list(self.records)
         self._detours = Detours(plan)
-        self._counts = FinalCounts(self.conduits, self.records)
+        self._counts = FinalCounts(plan, self.conduits, self.records)
         self._ranks = Ranks(plan, self.records)
         self._door_problem = ""
         #: The names of those that are shown what passes, and of which the model knows nothing.

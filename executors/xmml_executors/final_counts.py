@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xmml_planner import ConduitSpec
+from xmml_planner import ConduitSpec, Plan
 
 from xmml_executors import coordinator_events as events
 from xmml_executors.conduits import Conduits
 from xmml_executors.coordination_orders import Notice
 from xmml_executors.instance_record import InstanceRecord
+from xmml_executors.unmatched_selectors import UnmatchedSelectors
 
 
 class FinalCounts:
     """The totals of conduits of which one end has left so far."""
 
-    def __init__(self, conduits: Conduits, records: Mapping[str, InstanceRecord]) -> None:
+    def __init__(self, plan: Plan, conduits: Conduits, records: Mapping[str, InstanceRecord]) -> None:
         """Begin when nobody has left."""
         self._conduits = conduits
         self._records = records
+        self._unmatched = UnmatchedSelectors(plan)
         #: How many objects were put for the reader of a pool whose writer has left.
         self._put: dict[int, int] = {}
         #: Messages replaced, and put, of latest conduits of which one end has left.
@@ -27,7 +29,12 @@ class FinalCounts:
     def on_left(self, record: InstanceRecord, totals: Sequence[events.ConduitTotals]) -> list[Notice]:
         """Take over the totals of an instance that has left; return what people should know, if the run goes on."""
         self._count(record, [each for each in totals if not self._conduits.leads_to_tap(each.conduit)])
-        return [*self._dropped(record, totals), *self._untaken(record, totals), *self._replaced(record, totals)]
+        return [
+            *self._dropped(record, totals),
+            *self._untaken(record, totals),
+            *self._replaced(record, totals),
+            *self._unmatched.on_left(record, totals),
+        ]
 
     def _dropped(self, record: InstanceRecord, totals: Sequence[events.ConduitTotals]) -> list[Notice]:
         """Say which messages nobody received because their receiver had left; programs rarely mean that."""

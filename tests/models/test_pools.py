@@ -588,3 +588,23 @@ def test_a_death_ends_the_run_which_names_it(tmp_path: Path, who: str) -> None:
     )
     run = run_document(model, folder=tmp_path / "run", status=4)
     assert f"{who} failed: it was killed by SIGKILL" in run.stderr
+
+
+@pytest.mark.parametrize("others", ["every object", "no object"])
+def test_a_reader_whose_selector_never_matches_is_told(tmp_path: Path, others: str) -> None:
+    model = model_of(
+        tmp_path / "model",
+        {"Writer": WRITER, "Reader": READER},
+        '<instance id="w" submodel="Writer" multiplicity="2"/><instance id="r" submodel="Reader" multiplicity="2"/>'
+        '<instance id="some" submodel="Reader"/><instance id="all" submodel="Reader"/>',
+        pool("w", "r", "step >= 970")
+        + pool("w", "some", "step = 0")
+        + (pool("w", "all") if others == "every object" else pool("w", "all", "step = 1")),
+    )
+    run = run_document(model, folder=tmp_path / "run")
+    if others == "every object":
+        told = 'r received none of the 24 objects of w.fields (run:select="step >= 970")'
+    else:
+        told = 'r received no object of w.fields: none that was put satisfies run:select="step >= 970"'
+    assert told in run.stderr
+    assert run.stderr.count("received no") == 1
