@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xmml.checks.index import End, Index, InstanceEntry
-from xmml.checks.pools import is_pool
+from xmml.checks.pools import is_pool, lacks_kind
 from xmml.definitions import positive_integer
 from xmml.problems import Problem
 from xmml.structure import misspelt
@@ -57,19 +57,31 @@ def operators_of_coupled_ports(index: Index) -> Iterator[Problem]:
     """A coupled port of a submodel says in which operator it sends or receives."""
     told: set[int] = set()
     for coupling, sender, receiver in of_messages(index):
+        if lacks_kind(coupling, sender, receiver):
+            continue
+        line = coupling.position.line
+        could_be_pool = _lacks_operator(sender) and _lacks_operator(receiver)
+        as_pool = f'; or write run:kind="pool" on the coupling (line {line}), whose ports need no operator'
         for end in (sender, receiver):
             if end is None or end[0].kind != "submodel" or end[1].get("operator") is not None or id(end[1]) in told:
                 continue
             told.add(id(end[1]))
             port = end[1]
-            line = coupling.position.line
             message = f'the port "{port.get("id")}" is coupled (line {line}) but belongs to no operator'
             similar = misspelt(port, "operator")
             if similar is not None:
                 help = f'it has "{similar}": did you mean "operator"?'
                 yield port.problem("E08", message, help, similar)
             else:
-                yield port.problem("E08", message, f"add {_OPERATORS[port.name]}", "id")
+                help = f"add {_OPERATORS[port.name]}{as_pool if could_be_pool else ''}"
+                yield port.problem("E08", message, help, "id")
+
+
+def _lacks_operator(end: End | None) -> bool:
+    """Whether a port of a submodel has no operator, nor an attribute that may be a misspelt one."""
+    if end is None or end[0].kind != "submodel" or end[1].get("operator") is not None:
+        return False
+    return misspelt(end[1], "operator") is None
 
 
 def one_sender_per_in_port(index: Index) -> Iterator[Problem]:

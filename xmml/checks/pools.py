@@ -9,7 +9,7 @@ from xmml.builtins import TERMINALS_OF_OBJECTS
 from xmml.checks.index import End, Index
 from xmml.definitions import read_datatypes
 from xmml.problems import Problem
-from xmml.run_options import settings_of
+from xmml.run_options import COUPLING_KINDS, settings_of
 from xmml.selectors import SelectorError, attributes_of, schema
 from xmml.tree import RUN, Element
 
@@ -28,6 +28,17 @@ def is_pool(coupling: Element) -> bool:
 def is_latest(coupling: Element) -> bool:
     """Whether the receiver of a coupling sees the newest object only (`run:kind="latest"`)."""
     return not coupling.is_plain and settings_of(coupling).get("kind") == "latest"
+
+
+def lacks_kind(coupling: Element, *ends: End | None) -> bool:
+    """Whether a coupling carries messages only because its `run:kind` is missing or cannot be read, as another problem
+    tells."""
+    if any(end is not None and _is_of_objects(end) for end in ends):
+        return True
+    settings = [each for each in coupling.attributes if each.namespace == RUN]
+    if any(each.name in _OF_POOLS or (each.name != "kind" and each.value in COUPLING_KINDS) for each in settings):
+        return True
+    return coupling.get("kind", RUN) not in (None, *COUPLING_KINDS)
 
 
 def attributes_can_be_read(index: Index) -> Iterator[Problem]:

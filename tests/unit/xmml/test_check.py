@@ -231,3 +231,40 @@ def test_long_lines_are_cut_around_the_mark(check_parts) -> None:  # type: ignor
     lines = str(result.problems[0]).splitlines()
     assert len(lines[1]) < 200
     assert lines[1][lines[2].index("^") :].startswith('id="d1"')
+
+
+POOLED = (
+    '<submodel id="A"><timescale delta="1 s" total="9 s"/><ports>\n<out id="o" {}/></ports></submodel>'
+    '<submodel id="B"><timescale delta="1 s" total="9 s"/><ports>\n<in id="i" {}/></ports></submodel>'
+)
+INSTANCES = '<instance id="a" submodel="A"/><instance id="b" submodel="B"/>'
+
+
+@pytest.mark.parametrize(
+    ("setting", "codes"),
+    [
+        ('run:kind="pol"', ["E02"]),
+        ('run:knd="pool"', ["E02"]),
+        ('run:share="queue"', ["E33"]),
+        ('run:select="true" run:loss="allowed"', ["E33", "E33"]),
+        ("", ["E08", "E08"]),
+        ('run:kind="message"', ["E08", "E08"]),
+    ],
+)
+def test_a_coupling_that_lacks_only_its_kind_is_not_asked_for_operators(
+    check_parts, setting: str, codes: list[str]
+) -> None:  # type: ignore[no-untyped-def]
+    result = check_parts(POOLED.format("", ""), f'{INSTANCES}<coupling from="a.o" to="b.i" {setting}/>')
+    assert [each.code for each in result.problems if each.code.startswith("E")] == codes
+
+
+@pytest.mark.parametrize("operator", ["", 'operator="S"', 'operater="S"'])
+def test_that_pools_need_no_operators_is_said_where_both_ports_lack_them(check_parts, operator: str) -> None:  # type: ignore[no-untyped-def]
+    result = check_parts(POOLED.format("", operator), f'{INSTANCES}\n<coupling from="a.o" to="b.i"/>')
+    helps = [each.help for each in result.problems if each.code == "E08"]
+    advice = '; or write run:kind="pool" on the coupling (line 9), whose ports need no operator'
+    assert [each.endswith(advice) for each in helps] == {
+        "": [True, True],
+        'operator="S"': [False],
+        'operater="S"': [False, False],
+    }[operator]
