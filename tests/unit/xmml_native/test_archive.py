@@ -150,6 +150,26 @@ def test_a_selector_that_does_not_fit_says_where(tmp_path: Path) -> None:
     assert raised.value.args[1:] == (0, 4)
 
 
+def test_a_selector_that_does_not_fit_is_shown_with_the_place_that_is_wrong(tmp_path: Path) -> None:
+    with Archive(written(tmp_path, [])) as archive, pytest.raises(ValueError, match="did you mean step") as raised:
+        archive.select("step > 3 and stap < 5")
+    problem, *shown = str(raised.value).splitlines()
+    assert problem.startswith("there is no attribute 'stap'")
+    assert shown == ["step > 3 and stap < 5", "             ^^^^"]
+
+
+def test_an_archive_that_does_not_exist_is_told_with_where_it_was_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ArchiveError) as raised:
+        Archive("nothing.archive")
+    assert str(raised.value) == f"there is no archive nothing.archive here ({tmp_path}/nothing.archive)"
+    with pytest.raises(ArchiveError) as raised:
+        Archive(f"{tmp_path}/nothing.archive")
+    assert str(raised.value) == f"there is no archive {tmp_path}/nothing.archive"
+
+
 def test_a_later_run_adds_objects_and_attributes(tmp_path: Path) -> None:
     path = written(tmp_path, [(1, {"step": 1})], "step:int[0..]! level:enum(low)")
     with ArchiveWriter(path) as archive:

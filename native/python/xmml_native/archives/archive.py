@@ -52,6 +52,24 @@ def open_archive(folder: str) -> Archive:
     return Archive(folder)
 
 
+class SelectorError(ValueError):
+    """A text that is no selector of the objects of an archive.
+
+    Its arguments are what is wrong, and the characters of the text that are: the first, and the one behind the last.
+    """
+
+    def __init__(self, selector: str, problem: str, first: int, end: int) -> None:
+        super().__init__(problem, first, end)
+        self.selector = selector
+
+    def __str__(self) -> str:
+        problem, first, end = self.args
+        return f"{problem}\n{self.selector}\n{' ' * first}{'^' * max(1, end - first)}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.selector, *self.args)
+
+
 class Archive:
     """The objects of an archive, in the order in which they were written.
 
@@ -64,6 +82,9 @@ class Archive:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
+        if not os.path.exists(folder):
+            here = "" if os.path.isabs(folder) else f" here ({os.path.abspath(folder)})"
+            raise ArchiveError(f"there is no archive {folder}{here}")
         if not os.path.isfile(os.path.join(folder, INDEX)):
             raise ArchiveError(f"{folder} is no archive: it has no {INDEX}")
         self._lock = lock_for_reading(folder)
@@ -101,7 +122,10 @@ class Archive:
             ValueError: the text is no selector of these attributes.
         """
         schema = AttributeSchema(self.attributes)
-        chosen = Selector(selector, schema, dict(variables or {})) if selector else None
+        try:
+            chosen = Selector(selector, schema, dict(variables or {})) if selector else None
+        except ValueError as error:
+            raise SelectorError(selector, *error.args) from None
         return Selection(self, lambda: self._chosen(schema, chosen))
 
     def _chosen(self, schema: AttributeSchema, chosen: Selector | None) -> Iterator[ArchivedObject]:
