@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from difflib import get_close_matches
 
 from xmml.files import FileUnreadable
 from xmml.include import Expansion
 from xmml.late_dataclass import dataclass
+from xmml.positions import Position
 from xmml.problems import ModelError, Problem, errors_in, in_order
 from xmml.reach import Reach, reach_of
 from xmml.tree import XMML, XMML_PARAM, Element, unreadable
@@ -66,9 +69,9 @@ def _load(path: str, expected: str, reach: Reach) -> tuple[Document | None, list
     try:
         root = expansion.read(path)
     except FileUnreadable as error:
-        return None, [unreadable(path, f"cannot read the document: {error}")]
+        return None, [unreadable(path, f"cannot read the document: {error}", _similar_name(path))]
     except ModelError as error:
-        return None, list(error.problems)
+        return None, [_with_hint(problem, path) if expected == "model" else problem for problem in error.problems]
     if expansion.problems:
         return None, in_order(expansion.problems)
     wrong = _wrong_root(root, expected)
@@ -77,6 +80,29 @@ def _load(path: str, expected: str, reach: Reach) -> tuple[Document | None, list
     return Document(path, root, tuple(expansion.files), reach), validate(root)
 
 
+def _similar_name(path: str) -> str:
+    """Return a hint that names the documents whose names resemble that of one that does not exist."""
+    folder, name = os.path.split(path)
+    if os.path.lexists(path):
+        return ""
+    try:
+        there = {
+            os.path.splitext(each)[0]: each for each in sorted(os.listdir(folder or ".")) if each.endswith(_ENDINGS)
+        }
+    except (OSError, ValueError):
+        return ""
+    close = get_close_matches(os.path.splitext(name)[0], there)
+    return f"did you mean {' or '.join(os.path.join(folder, there[each]) for each in close)}?" if close else ""
+
+
+def _with_hint(problem: Problem, path: str) -> Problem:
+    """Return the problem of a document; if this is none from its first character on, with what to name instead."""
+    is_document = path.endswith(_ENDINGS) or problem.position != Position(path, 1, 1) or not problem.quote
+    return problem if is_document else replace(problem, help="this looks like no model: name the model document")
+
+
+#: How the names of documents end.
+_ENDINGS = (".xmml", ".xml")
 _OLD_CHILDREN = {"submodels", "couplings", "environments"}
 
 

@@ -119,7 +119,6 @@ def _prepare(options: Namespace, shared: SharedProcess | None) -> _Prepared | in
     except UsageError as error:
         return _end(options, Outcome(ExitStatus.USAGE, f"xmml-run: {error}"))
     except ModelError as error:
-        show_problems(error.problems)
         return _end(options, Outcome(ExitStatus.MODEL_ERROR, refusal(error, "xmml-run", options.model)))
     except PlanFormatError as error:
         return _end(options, Outcome(ExitStatus.MODEL_ERROR, f"xmml-run: {options.model} cannot be run: {error}"))
@@ -144,7 +143,6 @@ def _prepare(options: Namespace, shared: SharedProcess | None) -> _Prepared | in
     except (UsageError, FolderTaken) as error:
         return _end(options, Outcome(ExitStatus.USAGE, f"xmml-run: {error}"))
     except ModelError as error:
-        show_problems(error.problems)
         return _end(options, Outcome(ExitStatus.MODEL_ERROR, refusal(error, "xmml-run", options.model)))
     except SiteError as error:
         return _end(options, Outcome(ExitStatus.SITE_FAILED, f"xmml-run: {error}"))

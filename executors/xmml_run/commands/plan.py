@@ -64,7 +64,6 @@ def run(options: Namespace) -> int:
         print(f"xmml plan: {error}", file=sys.stderr)
         return ExitStatus.USAGE
     except ModelError as error:
-        show_problems(error.problems)
         print(refusal(error, "xmml plan", options.model, "planned"), file=sys.stderr)
         return ExitStatus.MODEL_ERROR
     except PlanFormatError as error:
