@@ -88,7 +88,9 @@ def test_the_fields_do_not_depend_on_how_they_are_spread(built: Path, tmp_path: 
     assert np.array_equal(fields(run_document(otherwise).folder), expected)
 
 
-def test_messages_and_pools_bring_the_same_water_and_a_record_keeps_whole_fields_of_both(built: Path, tmp_path: Path) -> None:
+def test_messages_and_pools_bring_the_same_water_and_a_record_keeps_whole_fields_of_both(
+    built: Path, tmp_path: Path
+) -> None:
     pool = run_document(edited(built, tmp_path / "pool")).folder
     by_messages = edited(built, tmp_path / "messages", "direct.xmml")
     messages = run_document(by_messages, "--record", "ground.depths").folder

@@ -287,10 +287,7 @@ fn a_queue_of_parts_is_refused_when_an_instance_joins() {
     let (two, one) = (side("w", &[(0, 2)]), side("r", &[]));
     let run = Run::of(pool(&[&two], &[(&one, "")], |pool| pool.is_queue = true));
     let error = run.try_join("r").err().unwrap().to_string();
-    assert!(
-        error.contains("arrays that are spread over ranks (run:decomp) go by pools that are no queues"),
-        "{error}"
-    );
+    assert!(error.contains("arrays that are spread over ranks (run:decomp) go by pools that are no queues"), "{error}");
 }
 
 #[test]
