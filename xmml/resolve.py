@@ -265,7 +265,7 @@ class _Resolution:
         return tuple(sizes.sized(coupling) for coupling in found) if self.datatypes else tuple(found)
 
     def pools(self, instances: Mapping[str, Instance]) -> tuple[PoolCoupling, ...]:
-        found = []
+        found, untyped = [], set[Endpoint]()
         for element, sender, receiver in self.coupled(instances):
             if not is_pool(element):
                 continue
@@ -287,7 +287,7 @@ class _Resolution:
                 position=element.position,
             )
             ends = (instances[sender.instance], instances[receiver.instance])
-            self.problems.extend(selector_problems(pool, element, *ends))
+            self.problems.extend(selector_problems(pool, element, *ends, untyped))
             found.append(pool)
         return tuple(found)
 

@@ -268,3 +268,34 @@ def test_that_pools_need_no_operators_is_said_where_both_ports_lack_them(check_p
         'operator="S"': [False],
         'operater="S"': [False, False],
     }[operator]
+
+
+SELECTED = (
+    '<datatype id="field" run:attributes="step:int"/>'
+    '<submodel id="A"><timescale/><ports><out id="o" {}/></ports></submodel>'
+    '<submodel id="B"><timescale/><param id="every" value="2"/><ports><in id="i" datatype="field"/></ports></submodel>'
+)
+READERS = '<instance id="a" submodel="A"/><instance id="b" submodel="B"/><instance id="c" submodel="B"/>'
+
+
+def selecting(reader: str, select: str) -> str:
+    return f'<coupling from="a.o" to="{reader}.i" run:kind="pool" run:select="{select}"/>'
+
+
+def test_a_datatype_that_only_the_writer_lacks_is_told_once(check_parts) -> None:  # type: ignore[no-untyped-def]
+    topology = READERS + selecting("b", "step = 1") + selecting("c", "step % $every = 0")
+    (error,) = [each for each in check_parts(SELECTED.format(""), topology).problems if each.is_error]
+    assert (error.code, error.message) == ("E32", 'b.i has the datatype "field", a.o has none')
+    assert "those of its writer" in error.help
+
+
+@pytest.mark.parametrize(
+    ("select", "told"),
+    [("step % $every = 0", 'the parameter "every" of b is 0'), ("step % $index = 0", "$index of b is 0")],
+)
+def test_a_remainder_by_zero_names_what_is_zero(check_parts, select: str, told: str) -> None:  # type: ignore[no-untyped-def]
+    definitions = SELECTED.format('datatype="field"')
+    result = check_parts(definitions, READERS + selecting("b", select), overrides={"b.every": "0"})
+    (error,) = [each for each in result.problems if each.is_error]
+    assert "there is no remainder by zero" in error.message
+    assert error.help == told

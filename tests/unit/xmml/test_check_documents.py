@@ -66,7 +66,7 @@ TOLD: dict[str, list[tuple[int, int, str]]] = {
     "E31/wrong": [(4, 63, "did you mean uint?")],
     "E32/wrong-queue": [(22, 121, "choose objects for all copies together")],
     "E32/wrong-type": [(22, 87, "a member of an enumeration and a whole number cannot be compared")],
-    "E32/wrong-untyped": [(22, 87, "give forecast.fields a datatype that declares attributes")],
+    "E32/wrong-untyped": [(22, 15, 'give forecast.fields datatype="field", too')],
     "E32/wrong-variable": [(22, 94, 'did you mean "every"?')],
     "E32/wrong": [(22, 106, "did you mean step?")],
     "E33/wrong-archive": [(28, 35, 'add run:kind="pool"')],
