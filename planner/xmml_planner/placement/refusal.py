@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from xmml.graphs.quantity_text import value_text
@@ -20,6 +20,8 @@ from xmml_planner.sites.ways import Ways
 
 #: Deterministic time of the solver for one question.
 _EFFORT = 2.0
+#: So many wishes are named at most.
+_MOST_WISHES = 5
 
 
 def why(predictor: Predictor, sites: Sequence[str], max_cost: float | None, because: frozenset[str]) -> str:
@@ -94,7 +96,17 @@ def _lacking(predictor: Predictor, sites: Sequence[str]) -> str:
     takes = (
         f"it would take at least {words}" if lacking.is_least else f"with {words} there is a placement, maybe with less"
     )
-    return f"the sites are too small: {takes}\n{total}"
+    wishes = _too_much(predictor, sites, {site for _, site in lacking.amounts})
+    return f"the sites are too small{wishes and f' for {wishes}'}: {takes}\n{total}"
+
+
+def _too_much(predictor: Predictor, sites: Sequence[str], small: Collection[str]) -> str:
+    """Return which wishes the small sites are too small for; empty: none, or all sites together are too small."""
+    wished = [f"--place {unit.name}={unit.wish}" for unit in predictor.demands.units if unit.wish in small]
+    if not wished or _plainly_lacking(predictor, sites):
+        return ""
+    more = f" and {len(wished) - _MOST_WISHES} more" if len(wished) > _MOST_WISHES else ""
+    return f"{' '.join(wished[:_MOST_WISHES])}{more}"
 
 
 def _plainly_lacking(predictor: Predictor, sites: Sequence[str]) -> str:

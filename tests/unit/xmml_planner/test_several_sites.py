@@ -138,6 +138,31 @@ def test_what_interacts_has_cores_of_its_own(model: MakeModel, tmp_path: Path) -
     assert [(job.cores, job.nodes) for job in made.jobs] == [(6, 2)]
 
 
+def test_wishes_that_do_not_fit_are_named_where_the_sites_would_do_without_them(
+    model: MakeModel, tmp_path: Path
+) -> None:
+    (tmp_path / "x.py").write_text("")
+    one = """<submodel id="X"><timescale delta="1 s" total="9 s"/>
+      <ports><out id="o" operator="Oi"/><in id="i" operator="S"/></ports>
+      <implementation path="x.py" language="python" runtime="9 s"/></submodel>"""
+    both = """<instance id="a" submodel="X"/><instance id="b" submodel="X"/>
+      <coupling from="a.o" to="b.i"/><coupling from="b.o" to="a.i"/>"""
+    sites = [
+        f"[site.{name}]\ncores = 1\n" + (f'ssh = "{name}"\n' if name != "here" else "") for name in ("here", "far")
+    ]
+    ways = LINK.replace('"alpha", "beta"', '"here", "far"')
+    wishes = {"a": "far", "b": "far"}
+    with pytest.raises(NoPlan, match=r"too small for --place a=far --place b=far: .* 1 more core at far"):
+        planned(model(both, one), *sites, ways, wishes=wishes)
+    with pytest.raises(NoPlan, match="the sites are too small: "):
+        planned(
+            model(both.replace("<coupling", '<instance id="c" submodel="X"/><coupling', 1), one),
+            *sites,
+            ways,
+            wishes=wishes,
+        )
+
+
 def test_no_plan_says_which_constraint_and_by_how_much(calling: MakeModel) -> None:
     def why(made: Model, *sites: str, **options: object) -> str:
         with pytest.raises(NoPlan) as caught:
