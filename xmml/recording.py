@@ -50,6 +50,8 @@ def _recorded(model: Model, patterns: Sequence[str]) -> list[Endpoint]:
     for pattern in patterns:
         fitting = [each for each in known if fnmatchcase(str(each), pattern)]
         recorded = [each for each in fitting if not known[each]]
+        if not fitting and any(pattern == each.instance for each in known):
+            raise RecordError(f'"{pattern}" is an instance, and ports are recorded; did you mean "{pattern}.*"?')
         if not fitting:
             raise RecordError(
                 f'no out port is called "{pattern}"; {did_you_mean(pattern, map(str, known), "out ports")}'

@@ -69,6 +69,9 @@ def _ports(plan: Plan, coupled: Mapping[Port, Sequence[ConduitSpec]], patterns: 
     for pattern in patterns:
         fitting = [each for each in known if _fits(pattern, *each)]
         shown = [each for each in fitting if not known[each]]
+        if not fitting and any(pattern in (name, name.partition("[")[0]) for name, _ in known):
+            ports = f"{pattern.partition('[')[0]}.*"
+            raise TapRefused(f'"{pattern}" is an instance, and ports are shown; did you mean "{ports}"?')
         if not fitting:
             names = {f"{instance.partition('[')[0]}.{port}" for instance, port in known}
             raise TapRefused(f'no out port is called "{pattern}"; {did_you_mean(pattern, names, "out ports")}')

@@ -89,7 +89,8 @@ def test_a_name_of_the_model_is_not_taken(tmp_path: Path) -> None:
     ("pattern", "told"),
     [
         ("flow.velocty", 'no out port is called "flow.velocty"; did you mean "flow.velocity"'),
-        ("flow", 'no out port is called "flow"'),
+        ("flow", '"flow" is an instance, and ports are recorded; did you mean "flow.*"?'),
+        ("see", 'no out port is called "see"'),
         ("see.velocity", 'no out port is called "see.velocity"'),
         ("same.o", "same.o cannot be recorded: it is of a mapper"),
         ("flow.kept", "flow.kept cannot be recorded: it is for the state of the submodel"),

@@ -57,6 +57,9 @@ def test_objects_of_pools_keep_their_attributes_and_the_writer_never_waits(plan:
     ("port", "select", "why"),
     [
         ("b.o", "", 'no out port is called "b.o"; did you mean "a.o"'),
+        ("b", "", 'no out port is called "b"'),
+        ("a", "", '"a" is an instance, and ports are shown; did you mean "a.*"?'),
+        ("a[1]", "", 'did you mean "a.*"?'),
         ("a.u", "", "a[0].u cannot be tapped: it is not coupled"),
         ("a.d", "", "a[0].d cannot be tapped: it sends parts of arrays (run:decomp)"),
         ("a.h", "", "a[0].h cannot be tapped: handles say where it leads (run:open)"),
