@@ -154,7 +154,7 @@ def _list(archive: Archive, options: Namespace) -> int:
         else:
             print(shown(f"{each.number:>8}  {object_line(each.attributes)}"))
     if not options.json:
-        print(f"{found} of {counted(len(archive), 'object')}")
+        print(f"{found:,} of {counted(len(archive), 'object')}")
     return ExitStatus.DONE
 
 
@@ -163,7 +163,7 @@ def _export(archive: Archive, options: Namespace) -> int:
 
     arrangement = Arrangement(options.dims, options.which, options.fill, options.axes, options.name)
     count = write_objects(_chosen(archive, options), options.to, arrangement)
-    print(f"{count} of {counted(len(archive), 'object')} {'is' if count == 1 else 'are'} in {shown(options.to)}")
+    print(f"{count:,} of {counted(len(archive), 'object')} {'is' if count == 1 else 'are'} in {shown(options.to)}")
     return ExitStatus.DONE
 
 
@@ -188,7 +188,7 @@ def _compact(options: Namespace) -> int:
         with Archive(options.archive) as archive:
             raise _no_selector(error, options.select or options.drop, archive) from None
     print(
-        f"{done.kept} of {counted(done.kept + done.dropped, 'object')} {'stays' if done.kept == 1 else 'stay'}; "
+        f"{done.kept:,} of {counted(done.kept + done.dropped, 'object')} {'stays' if done.kept == 1 else 'stay'}; "
         f"the segments had {size(done.bytes_before)}, and have {size(done.bytes_after)}"
     )
     if done.waiting:

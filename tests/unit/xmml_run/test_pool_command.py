@@ -51,6 +51,11 @@ def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return Command(tmp_path, capsys)
 
 
+def test_both_counts_of_a_listing_have_separators(pool: Command) -> None:
+    pool.write(*((step, {"step": step}) for step in range(2008)))
+    assert pool.told("ls").endswith("\n2,008 of 2,008 objects\n")
+
+
 def test_objects_are_listed_and_verified(pool: Command) -> None:
     pool.write(*(field(step, "t") for step in range(3)))
     assert pool.told("ls", "--select", "step > 0").splitlines() == [
