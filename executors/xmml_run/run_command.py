@@ -213,10 +213,10 @@ def _dry_run(options: Namespace, plan: Plan) -> int:
     else:
         print(summary(plan))
         if plan.sites:
-            from xmml_executors.launch.dry_run import dry_run_lines
+            from xmml_executors.launch.dry_run import RUN, dry_run_lines
 
             try:
-                folder = options.folder or new_folder(Path("runs"), plan.model)
+                folder = options.folder or Path("runs", RUN)
                 is_direct = options.listen is not None
                 lines = dry_run_lines(plan, str(folder.absolute()), is_direct=is_direct, strategy=options.strategy)
                 print("\n".join(lines))

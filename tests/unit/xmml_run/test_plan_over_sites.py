@@ -39,6 +39,12 @@ def test_a_dry_run_shares_the_plan(capsys: Capture) -> None:
     assert next(each["site"] for each in told["plan"]["instances"] if each["name"] == "plot") == "beta"
 
 
+def test_a_dry_run_leaves_the_name_of_the_run_open_on_this_machine_too(capsys: Capture) -> None:
+    assert xmml_run([MODEL, "--sites", SITES, "--place", "plot=beta", "--dry-run"]) == 0
+    (relay,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("this machine: ")]
+    assert "/runs/RUN/relays/" in relay
+
+
 def test_settings_of_jobs_are_in_the_plan_and_at_no_other_site(capsys: Capture) -> None:
     given = ["--job", "alpha.partition=long", "--job", "alpha.options=--exclusive", "--job", "walltime=12 h"]
     assert xmml(["plan", MODEL, "--sites", SITES, "--place", "plot=beta", *given, "-o", "-"]) == 0
