@@ -16,6 +16,9 @@ from xmml_executors.open_folder import OpenFolder
 from xmml_executors.outcome import ExitStatus, Outcome, SiteError
 from xmml_executors.run_folder import RunFolder
 
+#: So many files of a working folder are named at most.
+_MOST_NAMES = 5
+
 
 @dataclass(frozen=True)
 class Delivery:
@@ -45,6 +48,7 @@ def deliver(plan: Plan, folder: RunFolder, deliveries: Sequence[Delivery]) -> Ou
         with _work(plan, folder, each) as work:
             if not (work.lasting_path / each.path).exists():
                 reason = f'instance "{each.instance}" has ended but not written {each.path}, which --result asks for'
+                reason += _what_is_there(work.lasting_path)
                 return Outcome(ExitStatus.INSTANCE_FAILED, reason, each.instance)
     for each in deliveries:
         with _work(plan, folder, each) as work:
@@ -57,6 +61,17 @@ def deliver(plan: Plan, folder: RunFolder, deliveries: Sequence[Delivery]) -> Ou
                     f"{each.path} of {each.instance} cannot be copied to {each.target}: {where}: {error.strerror}"
                 ) from None
     return Outcome(ExitStatus.DONE)
+
+
+def _what_is_there(work: Path) -> str:
+    """Return what a working folder holds instead, the first few names; empty: that cannot be read."""
+    try:
+        names = sorted(f"{each.name}/" if each.is_dir() else each.name for each in work.iterdir())
+    except OSError:
+        return ""
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    held = f"holds {', '.join(names[:_MOST_NAMES])}{more}" if names else "is empty"
+    return f"; its working folder {held}"
 
 
 def _work(plan: Plan, folder: RunFolder, delivery: Delivery) -> OpenFolder:

@@ -50,6 +50,7 @@ def test_a_file_that_was_not_written_fails_the_run_and_nothing_is_copied(tmp_pat
     done = run(tmp_path, "writer/answer.txt=answer.txt", "writer/question.txt=question.txt", status=4)
     assert done.report["exit_status"] == 4
     assert 'instance "writer" has ended but not written question.txt' in done.stderr
+    assert "; its working folder holds answer.txt, figures/" in done.stderr
     assert not (tmp_path / "answer.txt").exists()
 
 
