@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from model_runs import Run, RunModel
+from model_runs import Run, RunModel, run_document
 from needs import needs
 
 HERE = Path(__file__).parent
@@ -180,3 +180,44 @@ def test_ranks_in_c_and_cpp_gather(run_model: RunModel, tmp_path: Path, program:
     (folder / "model.xmml").write_text(model.replace(python, native))
     run = run_model(folder)
     assert run.lines("reader") == ["(3, 5) [[0, 0, 1, 1, 1], [2, 2, 3, 3, 3], [2, 2, 3, 3, 3]] None"]
+
+
+TAKES_FIRST = """\
+import numpy as np
+import xmml
+from mpi4py import MPI
+
+with xmml.Instance(comm=MPI.COMM_WORLD) as me:
+    while me.reuse():
+        me.take("rows")
+        me.put("columns", np.zeros(me.block("columns").extent))
+"""
+TWO_THAT_TAKE_FIRST = """\
+<model id="stuck" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml" xmlns:run="urn:xmml:run:1">
+  <definitions>
+    <submodel id="Both">
+      <timescale/>
+      <spacescale id="x" delta="1 m" total="4 m"/>
+      <spacescale id="y" delta="1 m" total="4 m"/>
+      <ports><in id="rows" run:decomp="block(x:2)"/><out id="columns" run:decomp="block(y:2)"/></ports>
+      <implementation language="python" path="both.py" run:mpi="2"/>
+    </submodel>
+  </definitions>
+  <topology>
+    <instance id="a" submodel="Both"/>
+    <instance id="b" submodel="Both"/>
+    <coupling from="a.columns" to="b.rows" run:kind="pool"/>
+    <coupling from="b.columns" to="a.rows" run:kind="pool"/>
+  </topology>
+</model>
+"""
+
+
+@needs("mpirun")
+@needs_mpi4py
+def test_ranks_that_take_their_parts_before_they_put_are_in_a_deadlock(tmp_path: Path) -> None:
+    (tmp_path / "both.py").write_text(TAKES_FIRST)
+    (tmp_path / "model.xmml").write_text(TWO_THAT_TAKE_FIRST)
+    run = run_document(tmp_path / "model.xmml", status=6)
+    assert "a waits at rows for the first object of b.columns" in run.stderr
+    assert "b waits at rows for the first object of a.columns" in run.stderr
