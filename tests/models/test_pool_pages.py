@@ -72,7 +72,7 @@ def changed(file: Path, old: str, new: str) -> Path:
 
 def without_numbers(text: str) -> str:
     """The text with N for each number, and without the CPU to which an instance may be bound."""
-    text = re.sub(r", on CPU [0-9,-]+", "", text)
+    text = re.sub(r", on CPUs? \d+(?:[,-]\d+)*", "", text)
     return re.sub(r"\d[\d.,]*(?<=\d)", "N", text)
 
 

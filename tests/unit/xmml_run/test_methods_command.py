@@ -127,10 +127,12 @@ def test_the_table_says_what_is_known_and_why_others_were_refused() -> None:
         "replaced": 0,
         "dropped": 0,
         "waiting": 0,
+        "held_bytes": 4096,
     }
     titles, line, why = conduit_lines([row])
-    assert titles.split() == ["conduit", "method", "sent", "taken", "bytes", "rate", "latency"]
-    assert line.split() == ["a.o", "->", "b.i", "tcp", "1,200", "1,100", "3.0", "MiB", "2.0", "KiB/s", "12.0", "us"]
+    assert titles.split() == ["conduit", "method", "sent", "taken", "bytes", "held", "rate", "latency"]
+    assert line.split()[:6] == ["a.o", "->", "b.i", "tcp", "1,200", "1,100"]
+    assert line.split()[6:] == ["3.0", "MiB", "4.0", "KiB", "2.0", "KiB/s", "12.0", "us"]
     assert why.strip() == "shm refused: another host"
     assert "  tcp, protected  " in conduit_lines([{**row, "protected": True}])[1]
     _, _, _, *became = conduit_lines([{**row, "dropped": 18, "waiting": 1203}])
