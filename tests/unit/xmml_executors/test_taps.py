@@ -12,7 +12,7 @@ from xmml_executors.queries import AskTap
 from xmml_executors.tap_names import TapNames
 from xmml_executors.taps import TapRefused, environment_of_tap, tap_spec
 from xmml_planner import FIRST_OPENED, ConduitSpec, Plan, PortSpec
-from xmml_planner.execution_plan import PartsSpec, PoolSpec
+from xmml_planner.execution_plan import Cut, PartsSpec, PoolSpec
 
 ALL = AskTap(["*"], "", 1000)
 
@@ -21,7 +21,8 @@ ALL = AskTap(["*"], "", 1000)
 def plan(make_plan) -> Plan:  # type: ignore[no-untyped-def]
     """Two copies of `a`, coupled to `b`: `o` carries messages, `p` objects, `d` parts of arrays; `u` is not coupled."""
     made: Plan = make_plan("a[0]", "a[1]", "b", couplings=[("a[0]", "b"), ("a[1]", "b")])
-    ports = (*(PortSpec(name, "out", "Oi") for name in "opdu"), PortSpec("h", "out", None, open=True))
+    spread = PortSpec("d", "out", "Oi", decomposition=(Cut(0, 2),))
+    ports = (*(PortSpec(name, "out", "Oi") for name in "opu"), spread, PortSpec("h", "out", None, open=True))
     instances = [dataclasses.replace(each, ports=ports if each.name != "b" else ()) for each in made.instances]
     first = made.conduits[0]
     more = (
