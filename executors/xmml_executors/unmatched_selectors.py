@@ -43,12 +43,15 @@ class UnmatchedSelectors:
         #: The out ports of instances by the conduits that carry every object, and how many were put there.
         self._carries_all: dict[int, tuple[str, str]] = {}
         self._put: dict[tuple[str, str], int] = {}
+        ranks = {instance.name for instance in plan.instances if instance.rank_of is not None}
         groups: dict[tuple[str, str, str, str], _Group] = {}
         for each in plan.conduits:
             if each.pool is None:
                 continue
             if each.pool.select in _ALL:
-                if not (each.pool.is_queue or each.pool.may_lose or each.pool.is_latest):
+                # Of ranks that put together, each has put as often as rank 0.
+                loses = each.pool.is_queue or each.pool.may_lose or each.pool.is_latest
+                if not loses and each.sender not in ranks:
                     self._carries_all[each.id] = (each.sender, each.sender_port)
                 continue
             sender, receiver = self._element[each.sender], self._element[each.receiver]

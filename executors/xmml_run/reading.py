@@ -206,7 +206,7 @@ def show_problems(problems: Sequence[Problem]) -> None:
     print(render_all(problems, colour=sys.stderr.isatty()), file=sys.stderr)
 
 
-def refusal(error: ModelError, command: str, path: str, what: str = "run") -> str:
+def show_refused(error: ModelError, command: str, path: str, what: str = "run") -> str:
     """Show what is wrong with a model that has errors. Return the last line: what cannot be done with it, and the first
     error of how many; the only one, if that concerns the file as a whole and so has no line to be shown."""
     errors = [problem for problem in error.problems if problem.is_error]

@@ -27,7 +27,7 @@ from xmml.problems import ModelError
 from xmml_run.allocated import AllocationProblem, allocation_of, claimed
 from xmml_run.arguments import UsageError, overrides_of, run_parser
 from xmml_run.errors import NotARun
-from xmml_run.reading import Planned, read_and_plan, refusal, show_problems, sites_of
+from xmml_run.reading import Planned, read_and_plan, show_problems, show_refused, sites_of
 
 if TYPE_CHECKING:
     from xmml_executors.launch.site.journal import Journal
@@ -119,7 +119,7 @@ def _prepare(options: Namespace, shared: SharedProcess | None) -> _Prepared | in
     except UsageError as error:
         return _end(options, Outcome(ExitStatus.USAGE, f"xmml-run: {error}"))
     except ModelError as error:
-        return _end(options, Outcome(ExitStatus.MODEL_ERROR, refusal(error, "xmml-run", options.model)))
+        return _end(options, Outcome(ExitStatus.MODEL_ERROR, show_refused(error, "xmml-run", options.model)))
     except PlanFormatError as error:
         return _end(options, Outcome(ExitStatus.MODEL_ERROR, f"xmml-run: {options.model} cannot be run: {error}"))
     if not options.quiet:
@@ -143,7 +143,7 @@ def _prepare(options: Namespace, shared: SharedProcess | None) -> _Prepared | in
     except (UsageError, FolderTaken) as error:
         return _end(options, Outcome(ExitStatus.USAGE, f"xmml-run: {error}"))
     except ModelError as error:
-        return _end(options, Outcome(ExitStatus.MODEL_ERROR, refusal(error, "xmml-run", options.model)))
+        return _end(options, Outcome(ExitStatus.MODEL_ERROR, show_refused(error, "xmml-run", options.model)))
     except SiteError as error:
         return _end(options, Outcome(ExitStatus.SITE_FAILED, f"xmml-run: {error}"))
     if folder.unsealed and plan.sites and not options.quiet:

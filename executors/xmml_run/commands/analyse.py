@@ -16,7 +16,7 @@ from xmml_executors.outcome import ExitStatus
 from xmml.problems import ModelError
 from xmml_run.analysis_report import MOST_ROWS, changes, report
 from xmml_run.arguments import add_model_options, overrides_of
-from xmml_run.reading import refusal
+from xmml_run.reading import show_refused
 
 if TYPE_CHECKING:
     from xmml.analysis.run_time import Link
@@ -87,7 +87,7 @@ def run(options: Namespace) -> int:
         analysis = analyse(changed, start=options.start, link=link, task_graph=options.task_graph)
         plain = analyse(model, start=options.start, link=link) if options.settings and not options.json else None
     except ModelError as error:
-        print(refusal(error, "xmml analyse", options.model, "analysed"), file=sys.stderr)
+        print(show_refused(error, "xmml analyse", options.model, "analysed"), file=sys.stderr)
         return ExitStatus.MODEL_ERROR
     except (SettingError, AnalysisRefused, NotMeasured) as error:
         print(f"xmml analyse: {error}", file=sys.stderr)

@@ -20,7 +20,7 @@ from xmml_run.arguments import (
     add_site_options,
     overrides_of,
 )
-from xmml_run.reading import read_and_plan, refusal, show_problems, sites_of
+from xmml_run.reading import read_and_plan, show_problems, show_refused, sites_of
 
 DESCRIPTION = "Plan a run: what is started where, and how it is wired."
 
@@ -64,7 +64,7 @@ def run(options: Namespace) -> int:
         print(f"xmml plan: {error}", file=sys.stderr)
         return ExitStatus.USAGE
     except ModelError as error:
-        print(refusal(error, "xmml plan", options.model, "planned"), file=sys.stderr)
+        print(show_refused(error, "xmml plan", options.model, "planned"), file=sys.stderr)
         return ExitStatus.MODEL_ERROR
     except PlanFormatError as error:
         print(f"xmml plan: {error}", file=sys.stderr)
