@@ -182,6 +182,24 @@ def test_ranks_in_c_and_cpp_gather(run_model: RunModel, tmp_path: Path, program:
     assert run.lines("reader") == ["(3, 5) [[0, 0, 1, 1, 1], [2, 2, 3, 3, 3], [2, 2, 3, 3, 3]] None"]
 
 
+@needs("mpirun", "gfortran")
+@needs_mpi4py
+@pytest.mark.parametrize("language", ["python", "c", "cpp", "fortran"])
+def test_ranks_put_blocks_of_an_array_whose_extents_the_program_gives(
+    run_model: RunModel, tmp_path: Path, language: str
+) -> None:
+    folder = tmp_path / "native" / "put_blocks"
+    shutil.copytree(HERE / "put_blocks", folder, ignore=shutil.ignore_patterns("build"))
+    if language != "python":
+        program = f"build/in_{language}"
+        native = f'language="{"c++" if language == "cpp" else language}" path="{program}" run:build="make {program}"'
+        model = (folder / "model.xmml").read_text()
+        assert 'language="python" path="writer.py"' in model
+        (folder / "model.xmml").write_text(model.replace('language="python" path="writer.py"', native))
+    run = run_model(folder)
+    assert run.lines("reader") == [f"{step} [2, 4] [[0, 1, 2, 3], [10, 11, 12, 13]]" for step in (1, 2, 3)]
+
+
 TAKES_FIRST = """\
 import numpy as np
 import xmml
