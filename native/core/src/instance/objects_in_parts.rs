@@ -54,7 +54,8 @@ pub(super) fn with_payload_of(port: &Port, system: System, data: &Data) -> Syste
     }
 }
 
-/// Tells what travels from other objects and groups, whichever part of it this is: by everything but the payloads.
+/// Tells what travels from other objects and groups, whichever part of it this is: by everything but the payloads. Ranks compare theirs;
+/// they have the same library.
 fn fingerprint(message: &Message) -> u64 {
     let mut hasher = DefaultHasher::new();
     let stamp = |stamp: f64, hasher: &mut DefaultHasher| stamp.to_bits().hash(hasher);

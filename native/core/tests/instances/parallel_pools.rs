@@ -182,6 +182,57 @@ fn a_group_is_there_whole_at_each_rank_and_an_object_may_have_attributes_alone()
 }
 
 #[test]
+fn each_object_of_a_group_tells_the_extents_of_its_own_array() {
+    let (two, pair) = (side("w", &[(0, 2)]), side("r", &[(0, 2)]));
+    let run = Arc::new(Run::of(pool(&[&two], &[(&pair, "")], |_| {})));
+    let writers = ranks(&run, "w", 2, |me| {
+        me.begin_group("out", &[]).unwrap();
+        for rows in [2, 4, 6] {
+            let block = Array::from_slice(&[rows / 2, 1], &vec![0.0; rows as usize / 2]).unwrap();
+            me.put_block("out", Data::Array(block), Some(&[rows, 1]), &step(rows)).unwrap();
+        }
+        me.end_group("out").unwrap();
+        me.leave().unwrap();
+    });
+    let found = ranks(&run, "r", 2, |me| {
+        let mut wholes = Vec::new();
+        while let Some(object) = take(&me) {
+            wholes.push((number_of(&object), me.block("in", None).unwrap().1));
+        }
+        wholes
+    });
+    writers.join().unwrap();
+    let expected = [2, 4, 6].map(|rows| (rows, vec![rows, 1]));
+    assert_eq!(found.join().unwrap(), vec![expected.to_vec(); 2]);
+}
+
+#[test]
+fn all_ranks_of_a_writer_hear_from_rank_0_how_many_would_choose_an_object() {
+    let (two, pair) = (side("w", &[(0, 2)]), side("r", &[(0, 2)]));
+    let run = Arc::new(Run::of(pool(&[&two], &[(&pair, "step = 1")], |_| {})));
+    let writers = ranks(&run, "w", 2, |me| {
+        let asked = |number: u64| me.wanted("out", &step(number)).unwrap();
+        let answers = [asked(0), asked(1)];
+        put(&me, Order::RowMajor, 1..2);
+        // The reader leaves now; whenever that is heard, all ranks say the same.
+        let mut seen = vec![asked(1)];
+        while *seen.last().unwrap() > 0 {
+            seen.push(asked(1));
+        }
+        me.leave().unwrap();
+        (answers, seen)
+    });
+    let readers = ranks(&run, "r", 2, |me| {
+        take(&me).unwrap();
+        me.leave().unwrap();
+    });
+    readers.join().unwrap();
+    let found = writers.join().unwrap();
+    assert_eq!(found[0].0, [0, 1]);
+    assert_eq!(found[0], found[1]);
+}
+
+#[test]
 fn a_time_out_takes_nothing_on_any_rank() {
     let (one, two) = (side("w", &[]), side("r", &[(0, 2)]));
     let run = Arc::new(Run::of(pool(&[&one], &[(&two, "")], |_| {})));
