@@ -57,6 +57,7 @@ class ProcessStarts:
         }
         self._unstarted = {each.name for each in plan.instances if each.process is None and each.rank_of is None}
         self._unstarted.update(self.processes)
+        self._python = {site.name: site.python for site in plan.sites}
         alike = [each.name for each in plan.instances if each.process is None and self._can_be_forked(each)]
         alike += self.processes
         self._forked = frozenset(alike if len(alike) >= FORKED_FROM else ())
@@ -102,11 +103,11 @@ class ProcessStarts:
         }
 
     def _can_be_forked(self, instance: PlannedInstance) -> bool:
-        """Whether the fork server can start an instance: it runs in our interpreter, and nothing that it wants must be
-        known when an interpreter starts."""
+        """Whether the fork server can start an instance: it runs in our interpreter, or that of its site, and nothing
+        that it wants must be known when an interpreter starts."""
         return (
             instance.rank_of is None
-            and instance.command[0] == sys.executable
+            and instance.command[0] in (sys.executable, self._python.get(instance.site))
             and (instance.command[1] == "-c" or instance.command[1] == instance.program)
             and not os.path.isdir(instance.command[1])
             and not any(name.startswith(READ_AT_START) for name in instance.env)

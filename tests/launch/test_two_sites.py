@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -65,6 +66,30 @@ def test_a_step_that_does_not_start_is_told_with_what_srun_says(sites: Sites) ->
     wait_until(lambda: events.exists() and told in events.read_text(), "nobody is told", RUN_LIMIT_S)
     may_start.touch()
     sites.end(run).check(0, "2 instances ran")
+
+
+def test_programs_are_forked_at_a_site_that_has_an_interpreter_of_its_own(sites: Sites) -> None:
+    python = sites.folder / "its-own-python"
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+    python.chmod(0o755)
+    sites.python["alpha"] = str(python)
+    folder = sites.folder / "alike"
+    folder.mkdir()
+    (folder / "alike.py").write_text(
+        "import xmml\nwith xmml.Instance() as me:\n    while me.reuse():\n"
+        "        print('fork_server' in open('/proc/self/cmdline').read())\n"
+    )
+    (folder / "model.xmml").write_text(
+        '<model id="alike" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml"><definitions>'
+        '<submodel id="Alike"><timescale/><ports><out id="done" operator="Of"/></ports>'
+        '<implementation language="python" path="alike.py"/></submodel>'
+        '</definitions><topology><instance id="alike" submodel="Alike" multiplicity="3"/></topology></model>'
+    )
+    sites.cores["alpha"] = 3
+    run = sites.start("xmml-run", *sites.options(folder / "model.xmml", {"alike": "alpha"}))
+    sites.end(run).check(0, "3 instances ran")
+    said = [(sites.run_folder / f"instances/alike[{copy}]/stdout").read_text() for copy in range(3)]
+    assert said == ["True\n"] * 3
 
 
 def test_sites_without_python_run_programs_in_other_languages(sites: Sites) -> None:
