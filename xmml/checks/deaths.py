@@ -42,10 +42,10 @@ def _refusals(index: Index, entry: InstanceEntry) -> Iterator[tuple[str, str]]:
         line = coupling.position.line
         for end, other in ((sender, receiver), (receiver, sender)):
             if end is not None and end[0] is entry and other is not None and settings_of(other[1]).get("decomp"):
-                name = f"{other[0].id}.{other[1].get('id')}"
+                spread = f"{other[0].id}.{other[1].get('id')}"
                 help = "remove run:decomp from the port, or run:on-death"
                 yield (
-                    f"the arrays of {name} are spread over ranks (line {line}), each of which gets or gives a part",
+                    f"the arrays of {spread} are spread over ranks (line {line}), each of which gets or gives a part",
                     help,
                 )
         if receiver is not None and receiver[0] is entry:
