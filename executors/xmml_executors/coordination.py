@@ -109,7 +109,7 @@ class Coordination:
         self._deaths = Deaths(plan, self.records)
         self._waits = DeadlockWatch(plan, self.conduits, self.records, self._absences)
         self._unended = list(self.records)
-        self._detours = Detours(plan)
+        self._detours = Detours(plan, by_hand)
         self._counts = FinalCounts(plan, self.conduits, self.records)
         self._ranks = Ranks(plan, self.records)
         self._door_problem = ""

@@ -68,3 +68,16 @@ def test_every_way_of_asking_gives_the_same_table(tmp_path: Path, way: str) -> N
         document.write_text(json.dumps(plan))
     run = run_document(document, env={"XMML_METHODS": "tcp,unix"} if way == "environment" else None)
     assert json.loads(run.output("a")) == CHOSEN
+
+
+def test_a_run_says_that_a_program_cannot_share_memory_on_its_host(tmp_path: Path) -> None:
+    model = tmp_path / "model.xmml"
+    model.write_text(MODEL.replace('language="python" path="b.py"', 'path="without_memory.sh"'))
+    (tmp_path / "a.py").write_text(SENDER.replace("ASK", "pass"))
+    (tmp_path / "b.py").write_text(ANSWERING)
+    script = tmp_path / "without_memory.sh"
+    script.write_text('#!/bin/bash\nulimit -f 0\nexec python3 "$(dirname "$0")/b.py"\n')
+    script.chmod(0o755)
+    (told,) = [line for line in run_document(model).stderr.splitlines() if "slower than" in line]
+    assert "b.o -> a.i goes by unix, which is slower than shm, although both programs run on one node: " in told
+    assert "the limit on file sizes (ulimit -f) is 0 bytes" in told

@@ -13,10 +13,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from xmml_planner.sites import Site
 
+from xmml.graphs.quantity_text import value_text
+from xmml.units import Dimension
 from xmml_sites.batch import SchedulerUnavailable, by_name
 from xmml_sites.check.job_trial import job_trial
 from xmml_sites.check.report import Finding, SiteReport, Verdict
-from xmml_sites.environment import environment_as_it_works, environment_lines
+from xmml_sites.environment import LEAST_PYTHON, environment_as_it_works, environment_lines
 from xmml_sites.ssh import RemoteProcess, Transport, TransportError
 from xmml_sites.ssh.remote_shell import guarded, path_word
 
@@ -41,6 +43,7 @@ async def probe(site: Site, transport: Transport, version: str) -> SiteReport:
         findings.append(await _reached(site, transport))
         looks: list[Callable[[Site, Transport], Awaitable[Finding | None]]] = [
             _scheduler,
+            _memory,
             _job,
             _work,
             _clock,
@@ -131,6 +134,22 @@ async def _scheduler(site: Site, transport: Transport) -> Finding:
     return Finding("scheduler", Verdict.OK, text, facts)
 
 
+async def _memory(site: Site, transport: Transport) -> Finding | None:
+    """Whether a machine without a queue has the memory that the file of sites says; a queue is asked for a job."""
+    if site.has_queue or site.memory_bytes is None:
+        return None
+    answer = await transport.run("cat /proc/meminfo")
+    found = re.search(r"^MemTotal: *(\d+) kB$", answer.stdout, re.MULTILINE)
+    if answer.status != 0 or not found:
+        return None
+    memory_bytes = int(found[1]) * 1024
+    has, facts = value_text(memory_bytes, Dimension.DATA), {"bytes": memory_bytes}
+    if memory_bytes < site.memory_bytes:
+        wanted = value_text(site.memory_bytes, Dimension.DATA)
+        return Finding("memory", Verdict.WARNING, f"{has}; the file of sites counts on {wanted}", facts)
+    return Finding("memory", Verdict.OK, has, facts)
+
+
 async def _job(site: Site, transport: Transport) -> Finding | None:
     return await job_trial(site, by_name(site.scheduler, site.dialect or "openpbs"), transport)
 
@@ -178,19 +197,27 @@ async def _clock(site: Site, transport: Transport) -> Finding | None:
 
 async def _xmml(site: Site, transport: Transport, version: str) -> Finding:
     python = path_word(site.python)
-    program = "import sys, xmml, xmml_native; print(xmml.__version__, sys.version.split()[0])"
+    program = (
+        "import sys; print('python ' + sys.version.split()[0]); "
+        "import xmml, xmml_native; print('xmml ' + xmml.__version__)"
+    )
     look = f"echo machine: $(uname -s -m); {_prepared(site)}{python} -c {shlex.quote(program)}"
     answer = await transport.run(look, timeout_s=120)
-    found = re.search(r"^(\S+) (\d+\.\d+\S*)$", answer.stdout, re.MULTILINE)
-    if answer.status != 0 or not found:
+    there = re.search(r"^python ((\d+)\.(\d+)\S*)$", answer.stdout, re.MULTILINE)
+    installed = re.search(r"^xmml (\S+)$", answer.stdout, re.MULTILINE)
+    if answer.status != 0 or not there or not installed:
         said = answer.said if answer.stderr.strip() else f"nothing, with exit status {answer.status}"
         why = f"{site.python} has no xMML: {said}; xmml sites install {site.name} installs it there"
+        if there and (int(there[2]), int(there[3])) < LEAST_PYTHON:
+            least = ".".join(map(str, LEAST_PYTHON))
+            remedy = f"if the site has a newer one, xmml sites install {site.name} finds it, and installs xMML with it"
+            why = f"{site.python} is Python {there[1]}, and xMML needs {least} or newer; {remedy}"
         if f"machine: {platform.system()} {platform.machine()}\n" in answer.stdout:
             return Finding("xmml", Verdict.WARNING, f"{why}; only submodels in Python need it")
         return Finding("xmml", Verdict.FAILED, f"{why}, which a machine of another kind than this one needs")
-    facts = {"version": found[1], "python": found[2]}
-    text = f"{found[1]} with Python {found[2]} ({site.python})"
-    if found[1] != version:
+    facts = {"version": installed[1], "python": there[1]}
+    text = f"{installed[1]} with Python {there[1]} ({site.python})"
+    if installed[1] != version:
         return Finding("xmml", Verdict.WARNING, f"{text}; here it is {version}: have the same at all sites", facts)
     return Finding("xmml", Verdict.OK, text, facts)
 

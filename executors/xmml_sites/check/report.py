@@ -23,8 +23,8 @@ class Finding:
     """One thing that was looked at.
 
     Attributes:
-        subject: `reached`, `scheduler`, `job`, `work`, `clock`, `xmml`, `modules`, `setup`, `software`, `mpi`
-            or `container`.
+        subject: `reached`, `scheduler`, `memory`, `job`, `work`, `clock`, `xmml`, `modules`, `setup`, `software`,
+            `mpi` or `container`.
         text: what there is, or what is wrong and what to do.
         facts: the figures in it, for programs.
     """

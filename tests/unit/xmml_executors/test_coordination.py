@@ -47,15 +47,17 @@ from xmml_executors.disconnected_instances import TOLD_AFTER_S
 from xmml_executors.instance_record import Lifecycle
 from xmml_executors.outcome import ExitStatus
 from xmml_planner import FIRST_OPENED, ConduitSpec, Plan
-from xmml_planner.execution_plan import PoolSpec, Route
+from xmml_planner.execution_plan import Job, NodeShare, PoolSpec, Route
 from xmml_planner.sites import Site
 
 MakePlan = Callable[..., Plan]
 
 
-def started(plan: Plan, *, join: bool = True, limits: bool = True, elsewhere: Sequence[str] = ()) -> Coordination:
+def started(
+    plan: Plan, *, join: bool = True, limits: bool = True, elsewhere: Sequence[str] = (), by_hand: Sequence[str] = ()
+) -> Coordination:
     """Return a run whose instances have all started, and joined."""
-    run = Coordination(plan, limits=limits, elsewhere=elsewhere)
+    run = Coordination(plan, limits=limits, elsewhere=elsewhere, by_hand=by_hand)
     for number, name in enumerate(run.records):
         run.on_started(name, 100 + number, 0.0)
         if join:
@@ -570,6 +572,43 @@ def test_of_conduits_that_handles_open_no_plan_expects_a_method(make_plan: MakeP
     assert hear(run, by_relay(FIRST_OPENED), 1.0) == []
 
 
+def by_tcp(*conduits: int, shm: str) -> MethodChosen:
+    """Return the event of conduits of `a` that go by tcp because `shm` was refused."""
+    return MethodChosen("a", conduits, "tcp", False, {"inproc": "different processes", "shm": shm})
+
+
+def test_people_are_told_once_that_programs_of_one_node_do_not_share_memory(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b", couplings=[("a", "b"), ("a", "b")]))
+    (told,) = hear(run, by_tcp(0, shm="out of memory"), 1.0)
+    assert isinstance(told, Notice)
+    assert told.text.startswith("a.o -> b.i goes by tcp, which is slower than shm, although both programs run on one ")
+    assert ": out of memory; " in told.text
+    assert hear(run, by_tcp(1, shm="out of memory"), 1.0) == []
+
+
+def test_programs_of_different_nodes_and_jobs_are_not_expected_to_share_memory(make_plan: MakePlan) -> None:
+    plan = make_plan("a", "b", couplings=[("a", "b")])
+    a, b = plan.instances
+    elsewhere = (
+        dataclasses.replace(plan, instances=(a, dataclasses.replace(b, shares=(NodeShare(1),)))),
+        dataclasses.replace(plan, instances=(a, dataclasses.replace(b, site="far"))),
+        dataclasses.replace(plan, jobs=(Job("one", "local", ("a",)), Job("other", "local", ("b",)))),
+    )
+    for each in elsewhere:
+        assert hear(started(each), by_tcp(0, shm="n1 and n2 are different hosts"), 1.0) == []
+
+
+def test_nobody_is_told_of_methods_that_the_model_asks_for(make_plan: MakePlan) -> None:
+    plan = make_plan("a", "b", couplings=[("a", "b")])
+    asked = dataclasses.replace(plan, conduits=(dataclasses.replace(plan.conduits[0], methods=("tcp", "shm")),))
+    assert hear(started(asked), by_tcp(0, shm="out of memory"), 1.0) == []
+
+
+def test_a_program_that_somebody_else_starts_may_be_on_any_host(make_plan: MakePlan) -> None:
+    run = started(make_plan("a", "b", couplings=[("a", "b")]), by_hand=["b"])
+    assert hear(run, by_tcp(0, shm="n1 and n2 are different hosts"), 1.0) == []
+
+
 def test_a_warning_reaches_people(make_plan: MakePlan) -> None:
     run = started(make_plan("a"))
     assert hear(run, Warned("a", "drift"), 1.0) == [Notice("drift", "a")]
@@ -608,7 +647,7 @@ def test_the_record_of_an_instance_says_how_far_it_is(make_plan: MakePlan) -> No
 def test_the_record_of_a_sender_says_how_its_conduits_travel(make_plan: MakePlan) -> None:
     run = started(make_plan("a", "b", couplings=[("a", "b"), ("a", "b")]))
     assert hear(run, MethodChosen("a", (0,), "shm", False, {}), 1.0) == []
-    assert hear(run, MethodChosen("a", (1,), "tcp", True, {"shm": "not allowed"}), 1.0) == []
+    assert hear(run, MethodChosen("a", (1,), "tcp", True, {}), 1.0) == []
     assert run.records["a"].methods == {0: "shm", 1: "tcp, protected"}
 
 

@@ -1,12 +1,14 @@
 """Looking at a site that does not do what it is told."""
 
 import asyncio
+import re
 import shlex
 import sys
+from pathlib import Path
 
 import pytest
 from xmml_planner.sites import Site
-from xmml_sites.check.probe import _clock, _set_up_lines, probe
+from xmml_sites.check.probe import _clock, _memory, _set_up_lines, _xmml, probe
 from xmml_sites.check.report import Verdict
 from xmml_sites.ssh.local import LocalTransport
 
@@ -90,6 +92,44 @@ def test_why_a_python_has_no_xmml_is_told_in_one_line(tmp_path):
     text = {finding.subject: finding.text for finding in asyncio.run(look()).findings}["xmml"]
     assert f"{without} has no xMML: ModuleNotFoundError: No module named" in text
     assert "\n" not in text
+
+
+def test_a_python_that_is_too_old_is_named_with_the_version_that_is_needed(tmp_path):
+    old = tmp_path / "python"
+    # Says the line that the Python 3.6 of an old cluster would say, and fails as that does.
+    old.write_text("#!/bin/sh\necho python 3.6.8\necho 'ImportError: No module named xmml' >&2\nexit 1\n")
+    old.chmod(0o755)
+
+    async def look():
+        transport = LocalTransport("here")
+        try:
+            return await _xmml(Site("here", python=str(old)), transport, "1.0")
+        finally:
+            await transport.close()
+
+    finding = asyncio.run(look())
+    assert finding.verdict is Verdict.WARNING
+    assert finding.text.startswith(f"{old} is Python 3.6.8, and xMML needs 3.11 or newer; ")
+    assert "xmml sites install here finds it" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("wanted", "verdict", "says"),
+    [(2**20, Verdict.OK, ""), (2**60, Verdict.WARNING, "; the file of sites counts on 1.153 EB")],
+)
+def test_the_memory_of_a_machine_without_a_queue_is_compared(wanted, verdict, says):
+    async def look():
+        transport = LocalTransport("here")
+        try:
+            return await _memory(Site("here", memory_bytes=wanted), transport)
+        finally:
+            await transport.close()
+
+    finding = asyncio.run(look())
+    has = int(re.search(r"MemTotal: *(\d+)", Path("/proc/meminfo").read_text())[1]) * 1024
+    assert finding.verdict is verdict
+    assert finding.facts == {"bytes": has}
+    assert finding.text.endswith(says)
 
 
 @pytest.mark.parametrize(
