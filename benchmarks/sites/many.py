@@ -14,8 +14,7 @@ _MODEL = """\
     <submodel id="Talker">
       <timescale delta="1 s" total="{steps} s"/>
       <ports> <out id="say" operator="Oi"/> <in id="hear" operator="S"/> </ports>
-      <implementation><code language="python" part="Oi">say = t</code>
-        <code language="python" part="S">import time; time.sleep({pause})</code></implementation>
+      {implementation}
     </submodel>
   </definitions>
   <topology>
@@ -23,16 +22,36 @@ _MODEL = """\
   </topology>
 </model>
 """
+_INLINE = """\
+<implementation><code language="python" part="Oi">say = t</code>
+        <code language="python" part="S">import time; time.sleep({pause})</code></implementation>"""
+#: What the inline code does, as a file: each instance is a process.
+PROGRAM = """\
+import time
+import xmml
+
+with xmml.Instance() as me:
+    while me.reuse():
+        for t in me.steps():
+            me.send("say", t)
+            me.receive("hear")
+            time.sleep({pause})
+"""
 _INSTANCES = '    <instance id="{left}" submodel="Talker"/> <instance id="{right}" submodel="Talker"/>'
 _COUPLINGS = """\
     <coupling from="{left}.say" to="{right}.hear"/> <coupling from="{right}.say" to="{left}.hear"/>"""
 
 
-def model_text(couples: Iterable[tuple[str, str]], steps: int, pause: float) -> str:
-    """Return the model in which the two of each couple talk with each other."""
+def model_text(couples: Iterable[tuple[str, str]], steps: int, pause: float, program: str = "") -> str:
+    """Return the model in which the two of each couple talk with each other.
+
+    Args:
+        program: the file that each instance runs; empty: inline code.
+    """
     pairs = list(couples)
+    implementation = f'<implementation language="python" path="{program}"/>' if program else _INLINE
     rows = [row.format(left=left, right=right) for row in (_INSTANCES, _COUPLINGS) for left, right in pairs]
-    return _MODEL.format(steps=steps, pause=pause, topology="\n".join(rows))
+    return _MODEL.format(steps=steps, implementation=implementation.format(pause=pause), topology="\n".join(rows))
 
 
 class Many(Pair):

@@ -23,7 +23,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
-import json
 import os
 import shutil
 import sys
@@ -38,6 +37,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "support"))
 
 from harness import figures, places
+from harness.events import times_of
 from harness.figures import Spread
 from many import Many
 from testbed import Bed, why_not
@@ -172,14 +172,6 @@ def await_events(folder: Path, what: str, count: int, run: Any) -> list[float]:
     if len(times) >= count:
         return times
     raise SystemExit(f"not {count} instances have {what}:\n{run.output}")
-
-
-def times_of(events: Path, what: str) -> list[float]:
-    """The times of events of a kind, in their order."""
-    if not events.exists():
-        return []
-    lines = [json.loads(line) for line in events.read_text().splitlines(keepends=True) if line.endswith("\n")]
-    return sorted(line["time"] for line in lines if line["what"] == what)
 
 
 def commands_at(bed: Bed, site: str) -> int:

@@ -118,14 +118,17 @@ def test_plans_over_sites_are_measured(tmp_path: Path) -> None:
     assert "predicted makespan [s]" in text
 
 
-@needs("mpicc")
 @needs("sshd")
-def test_a_launcher_of_many_instances_at_a_site_is_measured(tmp_path: Path) -> None:
-    options = ["--quick", "--instances", "4"]
-    text, rows = run_suite("sites", tmp_path, *options, has_plot=False, program="hosted.py")
-    assert {row["transport"] for row in rows} == {"openssh", "asyncssh"}
+@pytest.mark.parametrize(
+    ("options", "title"), [([], "### 4 instances in one process"), (["--programs"], "### 4 Python programs")]
+)
+def test_a_launcher_of_many_instances_at_a_site_is_measured(tmp_path: Path, options: list[str], title: str) -> None:
+    options = ["--quick", "--instances", "4", *options]
+    text, rows = run_suite("sites", tmp_path, *options, has_plot=False, program="instances.py")
+    assert {row["way"] for row in rows} == {"openssh", "asyncssh", "no site"}
     assert all(float(row["launcher_s"]) > 0 and float(row["memory_mib"]) > 0 for row in rows)
-    assert "### 4 instances at a site without a queue" in text
+    assert all(0 < float(row["joined_s"]) < float(row["seconds"]) for row in rows)
+    assert f"{title} at a site without a queue" in text
 
 
 def test_what_a_tap_costs_its_writer_is_measured(tmp_path: Path) -> None:
