@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,6 +52,16 @@ def children(pid: int) -> list[int]:
     """
     tasks = Path(f"/proc/{pid}/task").iterdir()
     return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+
+def processor_s(pid: int) -> float:
+    """The processor time that a process has taken [s].
+
+    Raises:
+        OSError: there is no such process.
+    """
+    fields = _status(pid)
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def watches(watcher: int, pid: int) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import printed
 import pytest
 from gates import awaits
+from processes import processes, processor_s
 from rings import facts_of, hosts, planned_hosts, write_ring
 from testbed.files import INSTALLED, REPOSITORY
 from waiting import RUN_LIMIT_S, complete_lines, wait_until
@@ -23,6 +24,7 @@ from waiting import RUN_LIMIT_S, complete_lines, wait_until
 if TYPE_CHECKING:
     from testbed import Bed
     from testbed.bed import Cluster
+    from wan import Machine
 
 ALPHA = ["alpha1", "alpha2"]
 #: Programs that fill two nodes with three cores each: one with threads on each, and an MPI program on both.
@@ -30,6 +32,16 @@ ON_BOTH = {"a": 'run:threads="2"', "b": 'run:threads="2"', "ranks": 'run:mpi="2"
 #: A run that is killed leaves the file of a lease for a while, which is shorter than usual here.
 LEASED = "XMML_SITE_LEASE_S=30 xmml-run"
 TWO_NODES = "--nodes=2 --ntasks-per-node=3"
+
+
+#: Computes for a second, and says on which processors it was meanwhile.
+COMPUTING = """import json, os, socket, sys, time
+ran_on = set()
+while time.process_time() < 1:
+    with open("/proc/self/stat") as file:
+        ran_on.add(file.read().rpartition(")")[2].split()[36])
+print("ran on", *ran_on, file=sys.stderr)
+"""
 
 
 class Home:
@@ -145,28 +157,58 @@ def test_mpi_threads_and_gpus_are_placed_in_a_job_of_two_nodes(home: Home) -> No
     assert taken == [("alpha1", "0"), ("alpha1", "1"), ("alpha2", "0"), ("alpha2", "1")]
 
 
-def test_the_script_of_the_documentation_runs_the_canals_on_both_nodes(home: Home) -> None:
+def test_the_script_of_the_documentation_has_both_nodes_compute_the_canals(home: Home) -> None:
     home.add(REPOSITORY / "workflows" / "canal")
     shutil.rmtree(home.path / "canal/build", ignore_errors=True)
     home.write("canal/canal.sh", printed.files("allocations.md")["canal.sh"])
     home.type("cd canal && sbatch -o ../out canal.sh", check=True)
-    wait_until(lambda: not home.type("squeue -h").stdout, "the job does not end", RUN_LIMIT_S)
+    busy_s: dict[str, dict[int, float]] = {node.name: {} for node in home.cluster.placed.nodes}
+
+    def is_over() -> bool:
+        for node in home.cluster.placed.nodes:
+            busy_s[node.name] |= sections_on(node)
+        return not home.type("squeue -h").stdout
+
+    wait_until(is_over, "the job does not end", RUN_LIMIT_S)
     said = home.said()
     assert re.search(r"canal: 12 instances ran .* and exchanged", said), said
     (run,) = (home.path / "canal/runs").iterdir()
     assert (run / "instances/picture/work/levels.png").exists()
     joined = [each for each in complete_lines(run / "events.jsonl") if each["what"] == "joined"]
+    host = {each["instance"]: each["host"] for each in joined}
     sections = Counter(each["host"] for each in joined if each["language"] == "c++")
-    assert {host for host, number in sections.items() if number >= 3} == set(ALPHA), sections
+    assert {name: len(own) for name, own in busy_s.items()} == sections
+    assert set(sections) == set(ALPHA)
+    assert all(seconds > 0 for own in busy_s.values() for seconds in own.values()), busy_s
+    rows = json.loads(home.type(f"xmml methods canal/runs/{run.name} --json", check=True).stdout)["conduits"]
+    ends = [re.findall(r"(\w+)\.\w+", row["name"]) for row in rows]
+    ways = {(row["method"], host[one] == host[other]) for row, (one, other) in zip(rows, ends, strict=True)}
+    assert ways == {("shm", True), ("tcp", False)}
+
+
+def sections_on(node: Machine) -> dict[int, float]:
+    """Return the processor time of each section of the canals on a machine, by its process, as /proc shows it [s]."""
+    found = {}
+    for entry in processes():
+        with contextlib.suppress(OSError):  # it has just ended
+            is_there = (entry / "ns/uts").readlink() == Path(f"/proc/{node.pid}/ns/uts").readlink()
+            if is_there and (entry / "comm").read_text() == "section\n":
+                found[int(entry.name)] = processor_s(int(entry.name))
+    return found
 
 
 def test_programs_are_bound_to_the_cores_that_the_job_has(bound_bed: Bed) -> None:
     home = Home(bound_bed.cluster("alpha"))
     home.ring({"plain": "", "ranks": 'run:mpi="1"'})
+    for name in ("plain", "ranks"):
+        program = home.path / f"ring/{name}.py"
+        program.write_text(program.read_text().replace("import json, os, socket, time", COMPUTING))
     said = home.batch("--nodes=2 --ntasks-per-node=1", "xmml-run ring/model.xmml -o run")
     assert "exit status 0" in said, said
     facts = {name: own[0] for name, own in facts_of(home.run_folder).items()}
     assert {each["host"]: each["cpus"] for each in facts.values()} == {"alpha1": [0], "alpha2": [1]}
+    ran_on = {each["host"]: (home.run_folder / f"instances/{name}/stderr").read_text() for name, each in facts.items()}
+    assert ran_on == {"alpha1": "ran on 0\n", "alpha2": "ran on 1\n"}
 
 
 def test_a_run_that_salloc_starts_on_the_login_node_uses_the_nodes(home: Home) -> None:
