@@ -1,4 +1,4 @@
-"""A Slurm cluster in a few seconds: one controller, a daemon for each node, no accounting, no cgroups."""
+"""A Slurm cluster in a few seconds: one controller, a daemon for each node, no accounting."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 
 from waiting import LIMIT_S, wait_until
 from wan import Machine, PlacedSite
+
+from testbed import control_groups
 
 CORES = 4
 MEMORY_MB = 2000
@@ -26,14 +28,14 @@ SlurmctldPidFile=/run/slurmctld.pid
 SlurmdPidFile=/run/slurmd.pid
 SlurmctldLogFile=/mnt/log/slurmctld.log
 SlurmdLogFile=/mnt/log/slurmd-%h.log
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/{task}
+ProctrackType=proctrack/{tracked_by}
+TaskPlugin={tasks}
 JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 JobCompType=jobcomp/none
 MpiDefault=pmi2
 SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
+SelectTypeParameters={given_out}
 SchedulerType=sched/backfill
 SchedulerParameters=sched_interval=2,bf_interval=2,bf_hetjob_immediate
 SlurmdParameters=config_overrides
@@ -57,13 +59,18 @@ class Slurm:
         """
         Args:
             is_bound: each node has one core, which is a processor of this machine that no other node has, and programs
-                are bound to it. Else nodes claim more cores than there are, and programs run on all processors.
+                are bound to it; where this machine has control groups for that, they keep programs on their processor
+                and within the memory of their job. Else nodes claim more cores than there are, and programs run on all
+                processors.
         """
         self._placed = placed
         self._shared = shared
         self.nodes = len(placed.nodes)
         self.cores = 1 if is_bound else cores
         self._is_bound = is_bound
+        self._has_control_groups = is_bound and control_groups.why_not() is None
+        #: What begins a command in the control groups of a node.
+        self._within: dict[str, list[str]] = {}
 
     def prepare(self) -> None:
         """Write what the daemons read."""
@@ -71,11 +78,14 @@ class Slurm:
         (self._shared / "etc" / "slurm").mkdir()
         (self._shared / "slurm").mkdir()
         folder = self._shared / "etc" / "slurm"
-        (folder / "slurm.conf").write_text(
-            _CONFIGURATION.format(
-                name=name, task="affinity" if self._is_bound else "none", node_lines="\n".join(self._node_lines(name))
-            )
-        )
+        keeping = {"tracked_by": "linuxproc", "tasks": "task/none", "given_out": "CR_Core"}
+        if self._is_bound:
+            keeping["tasks"] = "task/affinity"
+        if self._has_control_groups:
+            keeping = {"tracked_by": "cgroup", "tasks": "task/cgroup,task/affinity", "given_out": "CR_Core_Memory"}
+            (folder / "cgroup.conf").write_text(control_groups.CONFIGURATION)
+        text = _CONFIGURATION.format(name=name, node_lines="\n".join(self._node_lines(name)), **keeping)
+        (folder / "slurm.conf").write_text(text)
         (folder / "gres.conf").write_text("".join(f"Name=gpu File={device}\n" for device in GPUS))
 
     def _node_lines(self, name: str) -> list[str]:
@@ -95,6 +105,8 @@ class Slurm:
         login.run(["sh", "-ec", "mount --bind /mnt/etc/slurm /etc/slurm"], cwd="/")
         self.start_controller()
         for node in self._placed.nodes:
+            if self._has_control_groups:
+                self._within[node.name] = control_groups.give(node)
             self.start_node(node)
         self.settle()
 
@@ -112,6 +124,7 @@ class Slurm:
         """Start the daemon of a node."""
         node.run(
             [
+                *self._within.get(node.name, []),
                 "sh",
                 "-ec",
                 "mkdir -p /run/slurmd; mount --bind /mnt/etc/slurm /etc/slurm; "

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from testbed import Bed, why_not
+from testbed import Bed, control_groups, why_not
 from testbed.bed import SITES
 from testbed.release import RELEASED_WITHIN_S, left_after_a_run
+from waiting import wait_until
 
 #: The longest that a test takes on a busy machine, with the making of the test bed and what it takes to find it clean.
 TEST_LIMIT_S = 600
@@ -73,12 +74,13 @@ def own_bed() -> Iterator[Bed]:
 
 @pytest.fixture
 def bound_bed() -> Iterator[Bed]:
-    """A test bed of one cluster, whose nodes have one processor of this machine each."""
+    """A test bed of one cluster: each node has one processor of this machine, and control groups where it has some."""
     nodes = 2
     if len(os.sched_getaffinity(0)) < nodes:
         pytest.skip(f"needs {nodes} processors")
     with a_bed(kinds=[dataclasses.replace(SITES[0], nodes=nodes, is_bound=True)]) as bed:
         yield bed
+    wait_until(control_groups.remove_left, "control groups of the nodes are left")
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ import pytest
 from gates import awaits
 from processes import processes, processor_s
 from rings import facts_of, hosts, planned_hosts, write_ring
+from testbed import control_groups
 from testbed.files import INSTALLED, REPOSITORY
 from waiting import RUN_LIMIT_S, complete_lines, wait_until
 
@@ -209,6 +210,28 @@ def test_programs_are_bound_to_the_cores_that_the_job_has(bound_bed: Bed) -> Non
     assert {each["host"]: each["cpus"] for each in facts.values()} == {"alpha1": [0], "alpha2": [1]}
     ran_on = {each["host"]: (home.run_folder / f"instances/{name}/stderr").read_text() for name, each in facts.items()}
     assert ran_on == {"alpha1": "ran on 0\n", "alpha2": "ran on 1\n"}
+
+
+@pytest.mark.parametrize(
+    ("program", "attributes", "why"),
+    [
+        ("plain", "", "it was killed by SIGKILL .*more than the 300 MiB of memory"),
+        ("ranks", 'run:mpi="1"', "oom-kill event"),  # what srun says
+    ],
+)
+def test_a_program_that_takes_more_memory_than_its_job_has_is_named(
+    bound_bed: Bed, program: str, attributes: str, why: str
+) -> None:
+    if reason := control_groups.why_not():
+        pytest.skip(reason)
+    home = Home(bound_bed.cluster("alpha"))
+    home.ring({"a": "", "b": attributes})
+    file = home.path / f"ring/{program}.py"
+    greedy = "os.write\nif '/instances/b/' in os.getcwd():\n    taken = bytearray(400_000_000)\nos.write("
+    file.write_text(file.read_text().replace("os.write(", greedy))
+    said = home.batch("--nodes=2 --ntasks-per-node=1 --mem=300", "xmml-run ring/model.xmml -o run")
+    assert "exit status 4" in said, said
+    assert re.search(f"b failed: .*{why}", said), said
 
 
 def test_a_run_that_salloc_starts_on_the_login_node_uses_the_nodes(home: Home) -> None:
