@@ -12,6 +12,20 @@ from xmml.late_dataclass import dataclass
 #: Names another configuration than ~/.ssh/config, as `ssh -F` does.
 CONFIGURATION = "XMML_SSH_CONFIG"
 
+#: How long a machine may take to answer the first dial [s].
+CONNECT_S = 20
+#: Of every connection by OpenSSH: a machine that does not answer, or dies, is noticed, and every command is ours.
+CONNECTION_OPTIONS = tuple(
+    word
+    for option in (
+        f"ConnectTimeout={CONNECT_S}",
+        "ServerAliveInterval=10",
+        "ServerAliveCountMax=3",
+        "RemoteCommand=none",
+    )
+    for word in ("-o", option)
+)
+
 #: What no name of a user or host has: what means something to a shell, to which a configuration may hand both (`%h` in
 #: `ProxyCommand`), and, in a host, to `known_hosts` (`*`).
 _OF_SHELLS = r"\s@:/'\"`$;&<>|(){}"

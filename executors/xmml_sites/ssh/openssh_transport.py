@@ -19,7 +19,7 @@ from pathlib import Path
 
 from xmml_sites.ssh.channel import CommandChannel, send_signal, wait_until_ended
 from xmml_sites.ssh.channel_transport import ChannelTransport
-from xmml_sites.ssh.destination import Destination, chosen_configuration
+from xmml_sites.ssh.destination import CONNECT_S, CONNECTION_OPTIONS, Destination, chosen_configuration
 from xmml_sites.ssh.failure import (
     AuthenticationFailed,
     ConfigurationProblem,
@@ -31,7 +31,6 @@ from xmml_sites.ssh.failure import (
 )
 from xmml_sites.ssh.transport import Forwarding
 
-CONNECT_S = 20
 FASTEST_CIPHERS = "aes128-gcm@openssh.com,aes256-gcm@openssh.com"
 #: ssh ends so when it could not do its part.
 _SSH_FAILED = 255
@@ -61,9 +60,7 @@ class OpensshTransport(ChannelTransport):
         self.destination = destination
         files = chosen_configuration() if configuration is None else configuration
         self._options = ["-F", str(files[0])] if files else []
-        self._options += ["-o", "StrictHostKeyChecking=yes", "-o", f"ConnectTimeout={CONNECT_S}"]
-        self._options += ["-o", "ServerAliveInterval=10", "-o", "ServerAliveCountMax=3"]
-        self._options += ["-o", "RemoteCommand=none"]  # every command is ours
+        self._options += ["-o", "StrictHostKeyChecking=yes", *CONNECTION_OPTIONS]
         self._options += [] if may_ask else ["-o", "BatchMode=yes"]
         self._options += ["-p", str(destination.port)] if destination.port else []
         self._options += ["-l", destination.user] if destination.user else []

@@ -1,6 +1,7 @@
 """The other end: a process started over ssh, and the connection to it.
 
-Loads little: what else a copy needs is loaded while ssh logs in.
+ssh itself logs in, as for scp: it asks at the terminal, and says there what is wrong. A copy leads to a host, which may
+be no site. Loads little: what else a copy needs is loaded while ssh logs in.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import threading
 from collections.abc import Sequence
 from typing import BinaryIO
 
+from xmml_sites.ssh.destination import CONNECTION_OPTIONS
 from xmml_sites.ssh.remote_shell import path_word
 from xmml_sites.transfer.message_stream import ConnectionBroken, PipeMessageStream
 from xmml_sites.transfer.messages import MAGIC
@@ -41,9 +43,8 @@ class RemoteEnd:
             command: the path of xmml there.
         """
         self.host, self._ssh, self._command = host, ssh, command
-        # A connection that has died is noticed within a minute. Nothing secret is on the command line.
-        options = ["-T", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=4", "-o", "ConnectTimeout=30"]
-        words = [*ssh, *options, host, f"exec {path_word(command)} cp --serve"]
+        # Nothing secret is on the command line.
+        words = [*ssh, "-T", *CONNECTION_OPTIONS, host, f"exec {path_word(command)} cp --serve"]
         try:
             self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         except OSError as error:
