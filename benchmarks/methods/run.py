@@ -7,7 +7,8 @@ python benchmarks/methods/run.py [--quick] [--rounds N] [--experiments NAME,...]
 instance that measures. In 1996 one idle TCP conduit made a message of Nexus take 156 us instead of 83, because each
 look for the fast one looked for the slow one too. *Change*: ping-pong while its methods are changed all the time; what
 counts is the longest round trip. *Protection*: ping-pong by tcp, as it is and encrypted, beside one of bare bytes over
-a socket, as it is and in TLS 1.3 (OpenSSL). Results: a table, a CSV file with every figure, a plot.
+a socket, as it is and in TLS 1.3 (OpenSSL). *Stream*: messages one way by tcp, as they are and encrypted, between
+programs that `xmml-run` starts and binds. Results: a table, a CSV file with every figure, a plot.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import coupled
+import launched
 import plot
-from harness import builds, campaign, figures, places, processes
+from harness import builds, campaign, choice, figures, places, processes
 from harness.figures import Spread, size
 from xmml_native import Coordinator
 
@@ -43,12 +45,13 @@ BARE = {"bare socket": "plain", "TLS 1.3": "tls"}
 #: Bytes of the messages that are protected, and how many of them there are; a message has so many bytes besides.
 HEADS_B = 48
 PROTECTED_COUNTS = {0: 20_000, 1024: 20_000, 65_536: 4_000, 1 << 20: 400, 16 << 20: 40}
+STREAM_COUNTS = {1024: 400_000, 65_536: 40_000, 1 << 20: 3_000, 16 << 20: 200}
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One ping-pong: a row of the CSV file. `changes` counts how often a method was changed meanwhile; times are those
-    of round trips."""
+    """One ping-pong or stream: a row of the CSV file. `changes` counts how often a method was changed meanwhile; times
+    are those of round trips, or from one message of a stream to the next."""
 
     round: int
     experiment: str
@@ -119,7 +122,19 @@ def with_protection(number: int, idle: Sequence[int], quick: bool) -> Iterator[C
         yield partial(measure, number, method, size_b, max(10, count // 20) if quick else count)
 
 
-EXPERIMENTS = {"idle": beside_idle, "change": while_changing, "protection": with_protection}
+def streams(number: int, idle: Sequence[int], quick: bool) -> Iterator[Callable[[], Sample]]:
+    """What a round measures of streams with and without protection, one after the other; who begins alternates."""
+    for size_b, count in STREAM_COUNTS.items():
+        for method in choice.rotated(list(PROTECTED), number):
+            yield partial(streamed, number, method, size_b, max(20, count // 20) if quick else count)
+
+
+EXPERIMENTS = {"idle": beside_idle, "change": while_changing, "protection": with_protection, "stream": streams}
+
+
+def streamed(number: int, method: str, size_b: int, count: int) -> Sample:
+    measured = launched.stream(size_b, count, is_protected=method != PROTECTED[0])
+    return Sample(number, "stream", method, 0, size_b, count, 0, **measured)
 
 
 def protected(number: int, method: str, size_b: int, count: int) -> Sample:
@@ -174,6 +189,8 @@ def report(samples: Sequence[Sample], machine: str, idle: Sequence[int]) -> str:
         parts += ["### While methods change", change_table(samples)]
     if any(sample.experiment == "protection" for sample in samples):
         parts += ["### What protection costs", protection_table(samples)]
+    if any(sample.experiment == "stream" for sample in samples):
+        parts += ["### A stream with and without protection", stream_table(samples)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -203,6 +220,20 @@ def protection_table(samples: Sequence[Sample]) -> str:
             cells += [str(plain or "-"), f"{safe}{times}" if safe else "-"]
         rows.append([size(size_b), *cells])
     return figures.table(["one-way time [us]", "tcp", "protected", *BARE], rows)
+
+
+def stream_table(samples: Sequence[Sample]) -> str:
+    """What streams carry [MB/s] without and with protection, by the size of a message."""
+    rows = []
+    for size_b in STREAM_COUNTS:
+        rates = []
+        for method in PROTECTED:
+            own = [s for s in samples if (s.experiment, s.method, s.size_b) == ("stream", method, size_b)]
+            rates.append(Spread.of(size_b * (s.count - 1) / s.total_s / 1e6 for s in own) if own else None)
+        plain, safe = rates
+        part = f"{safe.median / plain.median:.2f}" if plain and safe else "-"
+        rows.append([size(size_b), str(plain or "-"), str(safe or "-"), part])
+    return figures.table(["one way [MB/s]", "tcp", "protected", "of that of tcp"], rows)
 
 
 def change_table(samples: Sequence[Sample]) -> str:

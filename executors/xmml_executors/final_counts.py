@@ -64,9 +64,8 @@ class FinalCounts:
                 self._put[conduit.id] = each.sent - each.dropped
             untaken = self._put.get(conduit.id, 0) - each.received
             if conduit.receiver == record.name and untaken > 0:
-                notices.append(
-                    Notice(f"it left without {untaken:,} objects that were put for it on {conduit.name}", record.name)
-                )
+                left = f"it left without {untaken:,} objects that were put for it on {conduit.name}"
+                notices.append(Notice(f"{left}; it should take until there are no more", record.name))
         return notices
 
     def _replaced(self, record: InstanceRecord, totals: Sequence[events.ConduitTotals]) -> list[Notice]:

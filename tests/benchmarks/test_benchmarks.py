@@ -158,8 +158,10 @@ def test_idle_conduits_and_changes_of_methods_are_measured(tmp_path: Path) -> No
     assert idle == {(method, idle, size) for method in ("shm", "unix") for idle in "03" for size in ("0", "10240")}
     assert all(0 < float(row["median_s"]) <= float(row["longest_s"]) for row in rows)
     assert [int(row["changes"]) > 0 for row in rows if row["experiment"] == "change"] == [True]
-    assert {"tcp", "protected tcp"} <= {row["method"] for row in rows if row["experiment"] == "protection"}
+    for experiment in ("protection", "stream"):
+        assert {"tcp", "protected tcp"} <= {row["method"] for row in rows if row["experiment"] == experiment}
     assert "one-way time [us]" in text
+    assert "one way [MB/s]" in text
 
 
 def test_chains_of_relays_are_measured_beside_bare_forwarders(tmp_path: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
+from compiled import compiled
 from faulty_models import FAULT, RECEIVE, SEND, Models
 from gates import awaits, says
 
@@ -91,6 +93,17 @@ def test_a_send_on_an_unknown_port(models: Models) -> None:
     program = FAULT + SEND.replace('me.send("o", t)', 'fault(); me.send("oo", t)')
     ended = models.run(models.write({"a": program, "b": RECEIVE}))
     ended.check(4, "a failed", 'no port "oo"', "o", "instances/a/stderr")
+
+
+@pytest.mark.parametrize(("arguments", "begins"), [("", "xmml: "), (' run:args="asks"', "it says: ")])
+def test_a_c_program_that_does_not_ask_why_a_call_failed_says_it_at_its_end(
+    models: Models, arguments: str, begins: str
+) -> None:
+    program = compiled(Path(__file__).with_name("without_reason.c"))
+    fails = {"a": f'<implementation language="c" path="{program}"{arguments}/>'}
+    ended = models.run(models.write({"b": RECEIVE}, implementations=fails))
+    ended.check(4, f'a failed: it ended with exit status 1: {begins}a has no port "oo"', "without_reason.c:15")
+    assert (ended.folder / "instances/a/stderr").read_text().count("oo") == 1
 
 
 def test_a_wrong_type(models: Models) -> None:

@@ -1,4 +1,5 @@
-// The instances of the benchmark of methods: method_ends ping BYTES COUNT REPORT, pong BYTES COUNT, idle COUNT
+// The instances of the benchmark of methods: method_ends ping BYTES COUNT REPORT, pong BYTES COUNT, idle COUNT,
+// source BYTES COUNT, sink COUNT REPORT
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -6,6 +7,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 #include <xmml.hpp>
 
@@ -14,6 +16,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+void write_report(const char* file, std::vector<double> times, double total) {
+    std::sort(times.begin(), times.end());
+    std::ofstream(file) << "{\"median_s\": " << times[times.size() / 2]
+                        << ", \"p99_s\": " << times[times.size() * 99 / 100] << ", \"longest_s\": " << times.back()
+                        << ", \"total_s\": " << total << "}\n";
+}
 
 // There and back, again and again, while idle conduits are attached; writes the times of the round trips.
 void ping(std::size_t bytes, std::size_t count, const char* report) {
@@ -30,10 +39,7 @@ void ping(std::size_t bytes, std::size_t count, const char* report) {
         me.receive("answer");
         trip = seconds_since(sent);
     }
-    const double total = seconds_since(begin);
-    std::sort(trips.begin(), trips.end());
-    std::ofstream(report) << "{\"median_s\": " << trips[count / 2] << ", \"p99_s\": " << trips[count * 99 / 100]
-                          << ", \"longest_s\": " << trips.back() << ", \"total_s\": " << total << "}\n";
+    write_report(report, std::move(trips), seconds_since(begin));
     me.leave();
 }
 
@@ -45,6 +51,33 @@ void pong(std::size_t bytes, std::size_t count) {
         me.receive("call");
         me.send("answer", xmml::array(payload.data(), {bytes}));
     }
+    me.leave();
+}
+
+// Messages as fast as they go.
+void source(std::size_t bytes, std::size_t count) {
+    xmml::Instance me;
+    const std::vector<std::uint8_t> payload(bytes, 3);
+    me.reuse();
+    for (std::size_t turn = 0; turn < count; ++turn) me.send("stream", xmml::array(payload.data(), {bytes}));
+    me.leave();
+}
+
+// Takes them; writes the times from one to the next.
+void sink(std::size_t count, const char* report) {
+    xmml::Instance me;
+    me.reuse();
+    me.receive("stream");
+    std::vector<double> times(count - 1);
+    const auto begin = Clock::now();
+    auto before = begin;
+    for (auto& time : times) {
+        me.receive("stream");
+        const auto now = Clock::now();
+        time = std::chrono::duration<double>(now - before).count();
+        before = now;
+    }
+    write_report(report, std::move(times), seconds_since(begin));
     me.leave();
 }
 
@@ -72,6 +105,8 @@ int main(int argc, char** argv) {
     if (role == "ping" && argc == 5) ping(number(2), number(3), argv[4]);
     else if (role == "pong" && argc == 4) pong(number(2), number(3));
     else if (role == "idle" && argc == 3) idle(number(2));
+    else if (role == "source" && argc == 4) source(number(2), number(3));
+    else if (role == "sink" && argc == 4) sink(number(2), argv[3]);
     else return 2;
     return 0;
 }

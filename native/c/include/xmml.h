@@ -18,7 +18,8 @@
  *
  * Rules that hold for every function
  *  - It returns a status. XMML_OK is 0; an outcome that is no error but not the usual one is positive; an error is negative, and
- *    xmml_error() then says what happened, where, and what to do. No function ends the program or prints anything.
+ *    xmml_error() then says what happened, where, and what to do. No function ends the program or prints anything. But a program that
+ *    has never asked xmml_error() why a call failed, and exits with another status than 0, prints the reason at its end.
  *  - Names and texts are UTF-8 and end with a 0 byte. Times are model times in seconds.
  *  - What a function gives through a `const` pointer belongs to the object that it came from and lives as long as that object.
  *    What it gives through a pointer that is not const belongs to the caller, who frees it (messages, values) or leaves (instances).

@@ -11,7 +11,7 @@ use xmml_wire::error;
 use xmml_wire::methods::names_in;
 
 use crate::argument::{object, optional_text, place, place_for_object, text, Out, Text};
-use crate::status::{guard, guard_or, Failure, Result, Status};
+use crate::status::{guard, guard_or, tell_at_exit, Failure, Result, Status};
 use crate::text::CText;
 
 /// `xmml_instance`: an instance of the core, and the texts that C holds pointers to.
@@ -84,10 +84,16 @@ pub fn known_language(language: Text) -> Result<&'static str> {
 
 fn join(me: Out<*mut Member>, language: &'static str) -> Result<()> {
     let me = place_for_object(me, "me")?;
-    show_lines_at_once();
+    prepare_process();
     let options = JoinOptions { coordinator: None, instance: None, secret_file: None, language };
     me.give(Member::new(Instance::join(options)?));
     Ok(())
+}
+
+/// What a process needs that joins a run, or several.
+pub fn prepare_process() {
+    show_lines_at_once();
+    tell_at_exit();
 }
 
 extern "C" {
@@ -100,7 +106,7 @@ const LINE_BUFFER: usize = 16 << 10;
 
 /// A run reads what its programs print through pipes, where C would hold back 4 KiB before anybody sees a line of it. A program that
 /// has chosen to have no buffer at all keeps its choice. Once is enough for all instances of a process.
-pub fn show_lines_at_once() {
+fn show_lines_at_once() {
     static DONE: AtomicBool = AtomicBool::new(false);
     if DONE.swap(true, Ordering::Relaxed) {
         return;

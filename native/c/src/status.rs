@@ -2,8 +2,10 @@
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::ffi::{c_char, c_int, CStr};
+use std::ffi::{c_char, c_int, c_void, CStr};
+use std::io::Write as _;
 use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::{Mutex, Once};
 
 use xmml_wire::error::Error;
 
@@ -76,6 +78,30 @@ impl From<Error> for Failure {
     }
 }
 
+/// What the first call has said that failed since `xmml_error` was asked, unless that was the end of the run.
+static UNREAD: Mutex<Option<String>> = Mutex::new(None);
+
+extern "C" {
+    fn on_exit(function: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+}
+
+/// Has a program that fails say at its end what it was told and did not ask for.
+pub fn tell_at_exit() {
+    static ONCE: Once = Once::new();
+    // SAFETY: the function stays where it is: a library with thread-local values is not unloaded.
+    ONCE.call_once(|| unsafe {
+        on_exit(tell_unread, std::ptr::null_mut());
+    });
+}
+
+extern "C" fn tell_unread(exit_status: c_int, _argument: *mut c_void) {
+    if exit_status != 0 {
+        if let Some(text) = UNREAD.try_lock().ok().and_then(|mut unread| unread.take()) {
+            let _ = writeln!(std::io::stderr(), "xmml: {text}");
+        }
+    }
+}
+
 thread_local! {
     static SAID: RefCell<CText> = RefCell::new(CText::default());
     static CALL_SITE: Cell<Option<(*const c_char, c_int)>> = const { Cell::new(None) };
@@ -125,6 +151,11 @@ fn say(status: Status, mut text: String, site: Option<(*const c_char, c_int)>) {
         let file = unsafe { CStr::from_ptr(file) }.to_string_lossy();
         text.push_str(&format!(" (called at {file}:{line})"));
     }
+    if (status as c_int) < 0 && status != Status::Aborted {
+        if let Ok(mut unread) = UNREAD.lock() {
+            unread.get_or_insert_with(|| text.clone());
+        }
+    }
     let _ = SAID.try_with(|said| *said.borrow_mut() = CText::from(text));
 }
 
@@ -139,6 +170,9 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
 /// What the last unsuccessful call of this thread has to say.
 #[no_mangle]
 pub extern "C" fn xmml_error() -> *const c_char {
+    if let Ok(mut unread) = UNREAD.lock() {
+        *unread = None;
+    }
     SAID.try_with(|said| said.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 

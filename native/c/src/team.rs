@@ -7,7 +7,7 @@ use xmml_core::team::Team;
 use xmml_wire::data::{Array, Data};
 
 use crate::argument::{elements, object, place, place_for_object, text, Elements, Out, Text};
-use crate::instance::{known_language, member_and_port, show_lines_at_once, Member};
+use crate::instance::{known_language, member_and_port, prepare_process, Member};
 use crate::pool::put;
 use crate::status::{guard, guard_or, Failure, Result, Status};
 use crate::value::Value;
@@ -106,7 +106,7 @@ pub extern "C" fn xmml_join_team(me: Out<*mut Member>, team: Option<&CTeam>, lan
             return Err(Failure::usage(format!("rank {} of a team of {}", team.0.rank, team.0.size)));
         }
         let language = known_language(language)?;
-        show_lines_at_once();
+        prepare_process();
         let options = JoinOptions { coordinator: None, instance: None, secret_file: None, language };
         me.give(Member::new(Instance::join_team(options, Box::new(team))?));
         Ok(())

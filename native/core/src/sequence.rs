@@ -492,9 +492,9 @@ impl Sequence {
     /// What should come next, for people.
     fn expected(&self) -> String {
         match self.phase {
-            Phase::Outside => return "reuse() first, which begins a run".into(),
+            Phase::Outside => return "reuse() first, which begins a pass".into(),
             Phase::Over => {
-                return "nothing: reuse() was false, so there is no run to do; leave".into();
+                return "nothing: reuse() was false, so there is no pass to do; leave".into();
             }
             _ => {}
         }

@@ -233,6 +233,8 @@ fn factor<'a>(rest: &'a str, text: &str) -> Result<(i8, Unit, &'a str), String> 
 fn unknown(word: &str, text: &str) -> String {
     if word.is_empty() {
         format!("\"{text}\" is not a unit expression; write it like m/s or kg/m^3")
+    } else if word == text {
+        format!("\"{word}\" is not a unit")
     } else {
         format!("\"{word}\" is not a unit (in \"{text}\")")
     }
@@ -330,5 +332,6 @@ mod tests {
             assert!(parse_quantity(text).is_err(), "{text}");
         }
         assert_eq!(parse_quantity("1 parsec/s").unwrap_err(), "\"parsec\" is not a unit (in \"parsec/s\")");
+        assert_eq!(parse_quantity("1 parsec").unwrap_err(), "\"parsec\" is not a unit");
     }
 }

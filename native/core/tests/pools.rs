@@ -144,7 +144,10 @@ fn what_is_not_allowed_is_told_and_not_sent() {
     assert_eq!(told(&step(-1)), "w[0].out: step = -1 is not allowed: it is int[0..]");
     assert_eq!(told(&[("stp", Value::Int(1))]), "w[0].out: there is no attribute 'stp'; did you mean step?");
     let sent = writers[0].send("out", None, Data::Nothing, Stamps::default()).unwrap_err();
-    assert_eq!(sent.to_string(), "w[0].out: step is missing, which is required (int[0..])");
+    assert_eq!(
+        sent.to_string(),
+        "w[0].out: step is missing, which is required (int[0..]); put() gives attributes, send() does not"
+    );
     assert!(!all.has_message("in", None).unwrap());
     assert!(matches!(all.take("in", Some(Duration::ZERO)).unwrap(), Taken::TimedOut));
 }

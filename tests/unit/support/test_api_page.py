@@ -45,7 +45,8 @@ def test_every_python_call_of_an_instance_is_on_the_page() -> None:
 
 
 def test_every_cpp_call_of_the_page_is_in_the_header() -> None:
-    header = (ROOT / "native/cpp/include/xmml/instance.hpp").read_text(encoding="utf-8")
+    headers = ("xmml/instance.hpp", "xmml_mpi.hpp")
+    header = "".join((ROOT / "native/cpp/include" / name).read_text(encoding="utf-8") for name in headers)
     named = set(re.findall(r"\bme\.(\w+)", cells(3)))
     assert len(named) > 30
     assert {name for name in named if not re.search(rf"\b{name}\(", header)} == set()

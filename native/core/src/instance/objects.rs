@@ -231,7 +231,7 @@ impl Instance {
             Some(written) if lock(&written.group).is_some() => Ok(Some(vec![None; written.schema.attributes().len()])),
             Some(written) => match written.schema.complete([]) {
                 Ok(own) => Ok(Some(own)),
-                Err(problem) => Err(self.refused(port, &problem)),
+                Err(problem) => Err(self.refused(port, &format!("{problem}; put() gives attributes, send() does not"))),
             },
         }
     }

@@ -101,7 +101,7 @@ fn a_call_before_reuse_says_that_reuse_comes_first() {
     let sequence = Sequence::new(&spec(Kind::Submodel, 3, false, ALL));
     assert_eq!(
         refusal(&sequence, "state", true),
-        "me: send on \"state\" (O_i) is out of order; expected reuse() first, which begins a run"
+        "me: send on \"state\" (O_i) is out of order; expected reuse() first, which begins a pass"
     );
 }
 
