@@ -1,4 +1,4 @@
-"""A stream by tcp, with and without protection, between programs that `xmml-run` starts and binds as it does for users."""
+"""A stream by tcp, with and without protection, between programs that `xmml-run` starts and binds as for a user."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ contains
         call c_instance_free(me%pointer)
     end subroutine
 
-    ! Whether there is another run to do; waits until that is known.
+    ! Whether there is another pass to do; waits until that is known.
     logical function reuse(me, status, message)
         class(xmml_instance), intent(in) :: me
         integer, intent(out), optional :: status
@@ -271,7 +271,7 @@ contains
         time = c_time(me%pointer)
     end function
 
-    ! Model time of the beginning of this run, in seconds.
+    ! Model time of the beginning of this pass, in seconds.
     real(real64) function instance_origin(me) result(time)
         class(xmml_instance), intent(in) :: me
         time = c_origin(me%pointer)
@@ -283,13 +283,13 @@ contains
         length = c_delta(me%pointer)
     end function
 
-    ! Length of a run in seconds; 0 if the model gives none.
+    ! Length of a pass in seconds; 0 if the model gives none.
     real(real64) function instance_total(me) result(length)
         class(xmml_instance), intent(in) :: me
         length = c_total(me%pointer)
     end function
 
-    ! Number of steps of a run; 0: the program decides.
+    ! Number of steps of a pass; 0: the program decides.
     integer(int64) function instance_steps(me) result(steps)
         class(xmml_instance), intent(in) :: me
         steps = c_steps(me%pointer)
@@ -454,7 +454,7 @@ contains
         place = me%name() // "." // trim(port)
     end function
 
-    ! Whether the port is coupled in this model. One that brings the state of the previous run is not, during the first.
+    ! Whether the port is coupled in this model. One that brings the state of the previous pass is not, during the first.
     logical function connected(me, port, status, message)
         class(xmml_instance), intent(in) :: me
         character(*), intent(in) :: port

@@ -44,7 +44,7 @@ typedef enum xmml_status {
     XMML_OK = 0,
 
     /* Outcomes that are not errors. */
-    XMML_DONE = 1,          /* xmml_step: the last step of this run is behind us */
+    XMML_DONE = 1,          /* xmml_step: the last step of this pass is behind us */
     XMML_ENDED = 2,         /* xmml_receive_or_end: the sender has ended, and all it sent has been received */
     XMML_TIMED_OUT = 3,     /* xmml_receive_timeout: no message came in time; nothing was taken */
     XMML_RECEIVER_GONE = 4, /* sends: every receiver has left; the message was dropped and counted */
@@ -95,7 +95,7 @@ void xmml_instance_free(xmml_instance **me);
 /* Tells people something, through the run's log and display. */
 xmml_status xmml_warn(xmml_instance *me, const char *text);
 
-/* Whether there is another run to do: 1 or 0. Waits until every coupled f_init port has a message or has ended. */
+/* Whether there is another pass to do: 1 or 0. Waits until every coupled f_init port has a message or has ended. */
 xmml_status xmml_reuse(xmml_instance *me, int *again);
 
 /* Begins the next iteration and gives its model time; XMML_DONE after the last. */
@@ -106,8 +106,8 @@ const char *xmml_name(const xmml_instance *me);
 uint32_t xmml_index(const xmml_instance *me);
 uint32_t xmml_count(const xmml_instance *me);
 
-/* Model time: of the current iteration, and of the beginning of this run; the length of a step and of a run (0 if the model gives
-   none), all in seconds; and the number of steps of a run (0: the program decides). */
+/* Model time: of the current iteration, and of the beginning of this pass; the length of a step and of a pass (0 if the model gives
+   none), all in seconds; and the number of steps of a pass (0: the program decides). */
 double xmml_time(const xmml_instance *me);
 double xmml_origin(const xmml_instance *me);
 double xmml_delta(const xmml_instance *me);
@@ -160,7 +160,7 @@ xmml_status xmml_port_at(const xmml_instance *me, size_t i, xmml_port *port);
 xmml_status xmml_bind_out(const xmml_instance *me, const char *port, const char **bound);
 xmml_status xmml_bind_in(const xmml_instance *me, const char *port, const char **bound);
 
-/* Whether the port is coupled in this model: 1 or 0. One that brings the state of the previous run is not, during the first. */
+/* Whether the port is coupled in this model: 1 or 0. One that brings the state of the previous pass is not, during the first. */
 xmml_status xmml_connected(const xmml_instance *me, const char *port, int *yes);
 
 /* How many copies are at the other end of the port; 0 if it is not a multiplied instance. */
@@ -175,7 +175,7 @@ xmml_status xmml_methods(const xmml_instance *me, const char *port, const char *
    goes on as before, and this is an error that says why. */
 xmml_status xmml_set_methods(xmml_instance *me, const char *port, const char *methods);
 
-/* Declares that nothing is sent on this out port in this iteration (O_i) or run (O_f). */
+/* Declares that nothing is sent on this out port in this iteration (O_i) or pass (O_f). */
 xmml_status xmml_skip(xmml_instance *me, const char *port);
 
 /* ------------------------------------------------------------------------------------------------------- data types */

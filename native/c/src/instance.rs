@@ -175,7 +175,7 @@ pub extern "C" fn xmml_step(me: Option<&Member>, time: Out<f64>) -> c_int {
         let time = place(time, "time")?;
         match object(me, "me")?.core.next_step()? {
             Some(now) => time.set(now),
-            None => return Err(Failure::new(Status::Done, "the last step of this run is behind us")),
+            None => return Err(Failure::new(Status::Done, "the last step of this pass is behind us")),
         }
         Ok(())
     })

@@ -316,21 +316,21 @@ impl Instance {
         self.core.time()
     }
 
-    /// Model time at which this run began, in seconds.
+    /// Model time at which this pass began, in seconds.
     #[getter]
     fn origin(&self) -> f64 {
         self.core.origin()
     }
 
-    /// Wait for the next run and return True, or return False when no more will come.
+    /// Wait for the next pass and return True, or return False when no more will come.
     ///
-    /// An instance without coupled f_init ports has one run. Otherwise a run begins when each of these ports has a
+    /// An instance without coupled f_init ports makes one pass. Otherwise a pass begins when each of these ports has a
     /// message, which `receive` then returns, and no more come when their senders have ended.
     fn reuse(&self, py: Python<'_>) -> PyResult<bool> {
         self.waiting(py, core::Instance::reuse)
     }
 
-    /// Iterate over the model times of this run's iterations, in seconds.
+    /// Iterate over the model times of this pass's iterations, in seconds.
     fn steps(slf: Py<Instance>) -> Steps {
         Steps { instance: slf }
     }
@@ -533,7 +533,7 @@ impl Instance {
 
     /// Wait for the next message on `port` and return it.
     ///
-    /// `default` is the data returned when the port is not coupled, or brings the state of the previous run and this is
+    /// `default` is the data returned when the port is not coupled, or brings the state of the previous pass and this is
     /// the first.
     ///
     /// Raises:
@@ -599,7 +599,7 @@ impl Instance {
 
     /// Return whether `port` is coupled in this model.
     ///
-    /// One that brings the state of the previous run is not, during the first.
+    /// One that brings the state of the previous pass is not, during the first.
     fn connected(&self, py: Python<'_>, port: &str) -> PyResult<bool> {
         self.core.connected(port).map_err(|e| self.raise(py, e))
     }
@@ -720,7 +720,7 @@ impl Instance {
     }
 }
 
-/// The iterations of a run.
+/// The iterations of a pass.
 #[pyclass(frozen, module = "xmml_native._native")]
 pub struct Steps {
     instance: Py<Instance>,

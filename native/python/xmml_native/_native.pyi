@@ -427,18 +427,18 @@ class Instance:
         """Model time in seconds."""
     @property
     def origin(self) -> float:
-        """Model time at which this run began, in seconds."""
+        """Model time at which this pass began, in seconds."""
     @property
     def outputs(self) -> dict[str, list[Message]]:
         """What was sent so far, by port (only of an instance that is alone)."""
     def reuse(self) -> bool:
-        """Wait for the next run and return True, or return False when no more will come.
+        """Wait for the next pass and return True, or return False when no more will come.
 
-        An instance without coupled f_init ports has one run. Otherwise a run begins when each of these ports has a
+        An instance without coupled f_init ports makes one pass. Otherwise a pass begins when each of these ports has a
         message, which `receive` then returns, and no more come when their senders have ended.
         """
     def steps(self) -> Iterator[float]:
-        """Iterate over the model times of this run's iterations, in seconds."""
+        """Iterate over the model times of this pass's iterations, in seconds."""
     def empty(self, shape: int | Sequence[int], dtype: DTypeLike = ..., order: Literal["C", "F"] = "C") -> NDArray[Any]:
         """Return an array to be filled and then sent: receivers on this host get its memory without a copy.
 
@@ -551,7 +551,7 @@ class Instance:
     def receive(self, port: str, *, of: int | None = None, default: Any = ..., timeout: float | None = None) -> Message:
         """Wait for the next message on `port` and return it.
 
-        `default` is the data returned when the port is not coupled, or brings the state of the previous run and this is
+        `default` is the data returned when the port is not coupled, or brings the state of the previous pass and this is
         the first.
 
         Raises:
@@ -572,7 +572,7 @@ class Instance:
     def connected(self, port: str) -> bool:
         """Return whether `port` is coupled in this model.
 
-        One that brings the state of the previous run is not, during the first.
+        One that brings the state of the previous pass is not, during the first.
         """
     def copies(self, port: str) -> int:
         """Return how many copies are at the other end of `port`; 0 if it is not a multiplied instance."""
@@ -642,7 +642,7 @@ class BoundPort:
     def connected(self) -> bool:
         """Return whether the port is coupled in this model.
 
-        One that brings the state of the previous run is not, during the first.
+        One that brings the state of the previous pass is not, during the first.
         """
     def copies(self) -> int:
         """Return how many copies are at the other end; 0 if it is not a multiplied instance."""

@@ -380,7 +380,7 @@ impl Instance {
         Ok(time)
     }
 
-    /// Model time at which this run began, in seconds.
+    /// Model time at which this pass began, in seconds.
     pub fn origin(&self) -> f64 {
         self.program_even_after_leaving().clock.origin()
     }

@@ -156,7 +156,7 @@ impl Instance {
         Ok((!self.ports.get(port)?.is_spread).then_some(team))
     }
 
-    /// Whether there is another run to do; waits until every coupled f_init port (of a mapper: every in port) has a message or has
+    /// Whether there is another pass to do; waits until every coupled f_init port (of a mapper: every in port) has a message or has
     /// ended. How long partners compute is not ours to bound: the wait ends with the run at the latest.
     ///
     /// # Errors

@@ -77,7 +77,7 @@ inline void handle_termination() {
 
 }  // namespace detail
 
-// The iterations of a run: for (double t : me.steps()).
+// The iterations of a pass: for (double t : me.steps()).
 class Steps {
 public:
     struct End {};
@@ -170,14 +170,14 @@ public:
     // Tells people something, through the run's log and display.
     void warn(const std::string& text, Site site = Site::here()) { call(site, xmml_warn, me_, text.c_str()); }
 
-    // Whether there is another run to do; waits until that is known.
+    // Whether there is another pass to do; waits until that is known.
     bool reuse(Site site = Site::here()) {
         int again = 0;
         call(site, xmml_reuse, me_, &again);
         return again != 0;
     }
 
-    // The iterations of this run, as their model times.
+    // The iterations of this pass, as their model times.
     Steps steps(Site site = Site::here()) { return Steps(me_, site); }
 
     // Begins the next iteration by hand: its model time, or nothing after the last.
@@ -192,7 +192,7 @@ public:
     std::uint32_t index() const noexcept { return xmml_index(me_); }
     std::uint32_t count() const noexcept { return xmml_count(me_); }
 
-    // Model time of this iteration and of the beginning of this run; length of a step and of a run; all in seconds.
+    // Model time of this iteration and of the beginning of this pass; length of a step and of a pass; all in seconds.
     double time() const noexcept { return xmml_time(me_); }
     double origin() const noexcept { return xmml_origin(me_); }
     double delta() const noexcept { return xmml_delta(me_); }
@@ -261,7 +261,7 @@ public:
     OutPort out(Name port, Site site = Site::here());
     InPort in(Name port, Site site = Site::here());
 
-    // Whether the port is coupled in this model (one that brings the state of the previous run is not, during the first); how many
+    // Whether the port is coupled in this model (one that brings the state of the previous pass is not, during the first); how many
     // copies are at its other end; how its conduits travel.
     bool connected(Name port, Site site = Site::here()) {
         int yes = 0;

@@ -77,7 +77,7 @@ public final class Alone {
     }
 
     /**
-     * Sets the steps of a run.
+     * Sets the steps of a pass.
      *
      * @param count how many; 0: the program decides
      * @param seconds length of one

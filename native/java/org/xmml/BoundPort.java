@@ -41,7 +41,7 @@ public abstract sealed class BoundPort permits OutPort, InPort {
     }
 
     /**
-     * Whether the port is coupled. One that brings the state of the previous run is not, during the first.
+     * Whether the port is coupled. One that brings the state of the previous pass is not, during the first.
      *
      * @return true if so
      */

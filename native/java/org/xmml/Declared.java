@@ -145,7 +145,7 @@ abstract class Declared {
     }
 
     /**
-     * Length of a run.
+     * Length of a pass.
      *
      * @return in seconds; 0 if the model gives none
      */
@@ -154,7 +154,7 @@ abstract class Declared {
     }
 
     /**
-     * Number of steps of a run.
+     * Number of steps of a pass.
      *
      * @return 0: the program decides
      */

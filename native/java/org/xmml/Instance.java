@@ -63,7 +63,7 @@ public final class Instance extends Declared implements AutoCloseable {
     }
 
     /**
-     * Whether there is another run to do. Waits until every coupled f_init port has a message or has ended.
+     * Whether there is another pass to do. Waits until every coupled f_init port has a message or has ended.
      *
      * @return true if so
      */
@@ -74,7 +74,7 @@ public final class Instance extends Declared implements AutoCloseable {
     }
 
     /**
-     * The steps of a run, as their model times in seconds.
+     * The steps of a pass, as their model times in seconds.
      *
      * @return to be walked through once
      */
@@ -95,7 +95,7 @@ public final class Instance extends Declared implements AutoCloseable {
             @Override
             public double nextDouble() {
                 if (!hasNext()) {
-                    throw new java.util.NoSuchElementException("the last step of this run is behind us");
+                    throw new java.util.NoSuchElementException("the last step of this pass is behind us");
                 }
                 known = false;
                 return next;
@@ -448,7 +448,7 @@ public final class Instance extends Declared implements AutoCloseable {
     }
 
     /**
-     * Whether the port is coupled. One that brings the state of the previous run is not, during the first.
+     * Whether the port is coupled. One that brings the state of the previous pass is not, during the first.
      *
      * @param port any port
      * @return true if so
@@ -601,7 +601,7 @@ public final class Instance extends Declared implements AutoCloseable {
     }
 
     /**
-     * Model time at which this run began.
+     * Model time at which this pass began.
      *
      * @return in seconds
      */

@@ -41,7 +41,7 @@ impl BoundPort {
 
     /// Return whether the port is coupled in this model.
     ///
-    /// One that brings the state of the previous run is not, during the first.
+    /// One that brings the state of the previous pass is not, during the first.
     fn connected(&self, py: Python<'_>) -> PyResult<bool> {
         self.instance().connected(py, self.bound())
     }
