@@ -9,6 +9,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from difflib import SequenceMatcher
 from types import MappingProxyType
 from typing import Any
 
@@ -337,6 +338,32 @@ def problems_of(element: Element) -> list[Problem]:
             message = f'run:{name}="{attribute.value}" is not possible'
             problems.append(element.problem("E02", message, str(error), name, RUN))
     return problems
+
+
+#: How similar to `RUN` the namespace of somebody else is at most.
+_SIMILARITY = 0.9
+
+
+def is_misspelt_run(prefix: str, namespace: str) -> bool:
+    """Whether a prefix was meant to stand for the run extension, but stands for another namespace.
+
+    >>> is_misspelt_run("run", "urn:xmml:run"), is_misspelt_run("other", "urn:example")
+    (True, False)
+    """
+    if namespace in ("", RUN):
+        return False
+    written = namespace.lower()
+    return (
+        prefix == "run"
+        or written.startswith("urn:xmml")
+        or SequenceMatcher(None, written[:80], RUN).ratio() >= _SIMILARITY
+    )
+
+
+def right_namespace(prefix: str, namespace: str) -> str:
+    """Return what to write for a prefix that was meant to stand for the run extension."""
+    declaration = f"xmlns:{prefix}" if prefix else "xmlns"
+    return f'write {declaration}="{RUN}", not {declaration}="{namespace}"'
 
 
 def belongs(name: str, element: Element) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from xmml.problems import MOST_PROBLEMS, Problem, did_you_mean
+from xmml.run_options import is_misspelt_run, right_namespace
 from xmml.structure import CHILDREN, KNOWN, OPEN, REQUIRED, Slot, misspelt, namespace_of, parents_of, slot_of, values_of
 from xmml.tree import RUN, XMML, XMML_PARAM, Element
 
@@ -137,8 +138,12 @@ def _unknown(parent: Element, child: Element) -> Problem:
         qualified = f"{child.prefix}:{name}" if child.prefix else name
         if child.namespace:
             message = f"<{qualified}> is no element of xMML, and cannot stand in <{parent.name}>"
-            help = "settings are attributes, such as run:args" if child.namespace == RUN else ""
-            return child.problem("E02", message, help or "elements of other namespaces belong into <extra>")
+            help = "elements of other namespaces belong into <extra>"
+            if child.namespace == RUN:
+                help = "settings are attributes, such as run:args"
+            elif is_misspelt_run(child.prefix, child.namespace):
+                help = f"settings are attributes, such as run:args; {right_namespace(child.prefix, child.namespace)}"
+            return child.problem("E02", message, help)
         return child.problem("E02", f"<{qualified}> is in no namespace", "elements of xMML have that of <model>")
     elsewhere = parents_of(name)
     if name in CHILDREN or name in OPEN:

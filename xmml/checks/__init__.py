@@ -41,6 +41,7 @@ from xmml.problems import MOST_PROBLEMS, Problem
 DOCUMENT_CHECKS: tuple[Callable[[Index], Iterable[Problem]], ...] = (
     attributes.unknown_attributes,
     attributes.run_settings,
+    attributes.namespace_of_run_settings,
     identity.duplicate_definitions,
     identity.duplicate_instances,
     identity.duplicate_ports,

@@ -1,4 +1,5 @@
-"""Attributes: W05 for unknown ones, which the schema lets pass, and E02 for impossible `run:` settings."""
+"""Attributes: W05 for unknown ones, which the schema lets pass, and E02 for impossible `run:` settings, and for those
+in a namespace that was meant to be theirs."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Container, Iterable, Iterator
 from xmml.checks.index import Index
 from xmml.definitions import KINDS
 from xmml.problems import Problem, did_you_mean
-from xmml.run_options import belongs, problems_of
+from xmml.run_options import belongs, is_misspelt_run, problems_of, right_namespace
 from xmml.structure import KNOWN, OPEN, REQUIRED, misspelt, slot_of
 from xmml.tree import RUN, XMML, XMML_PARAM, Element
 
@@ -36,6 +37,8 @@ def unknown_attributes_below(
         for attribute in element.attributes:
             if not attribute.namespace and attribute.name in told:
                 continue
+            if is_misspelt_run(attribute.prefix, attribute.namespace):
+                continue  # E02 tells
             if attribute.namespace in (XMML, XMML_PARAM) or (not attribute.namespace and attribute.name not in known):
                 name, where = attribute.name, attribute.namespace
                 help = _help(element, name, known) if not where else "attributes of xMML have no prefix"
@@ -78,6 +81,20 @@ def run_settings(index: Index) -> Iterator[Problem]:
     for element in _walk(index.root):
         if not element.is_plain:
             yield from problems_of(element)
+
+
+def namespace_of_run_settings(index: Index) -> Iterator[Problem]:
+    """Attributes that were meant to be `run:` settings have their namespace: else nobody would read them."""
+    told: set[tuple[str, str, str]] = set()
+    for element in _walk(index.root):
+        for attribute in element.attributes:
+            declared = element.source.file, attribute.prefix, attribute.namespace
+            if declared in told or not is_misspelt_run(attribute.prefix, attribute.namespace):
+                continue
+            told.add(declared)
+            message = f'{attribute.qualified} has no effect: "{attribute.namespace}" is not the namespace of settings'
+            help = right_namespace(attribute.prefix, attribute.namespace)
+            yield element.problem("E02", message, help, attribute.name, attribute.namespace)
 
 
 def _walk(element: Element) -> Iterator[Element]:

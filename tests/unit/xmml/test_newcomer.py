@@ -68,6 +68,7 @@ MISTAKES: dict[str, list[tuple[str, int, str]]] = {
     "typo_in_an_instance": [("E05", 26, 'did you mean "macro"?')],
     "unit_that_xmml_does_not_know": [("E15", 5, 'did you mean "hr"?')],
     "wrong_file_name": [("W14", 20, 'did you mean "reaction.py"?')],
+    "wrong_namespace_of_run": [("E02", 20, 'write xmlns:run="urn:xmml:run:1", not xmlns:run="urn:xmml:run"')],
     "wrong_order_of_elements": [("E02", 19, "the order in <submodel> is: <description>, <timescale>, <spacescale>,")],
 }
 

@@ -6,6 +6,7 @@ import pytest
 from lxml import etree
 from xmml_schema import RUN
 
+from xmml.check import CheckResult
 from xmml.run_options import SETTINGS, SettingError, problems_of, run_options, settings_of
 from xmml.tree import parse
 
@@ -102,3 +103,41 @@ def test_impossible_settings_are_left_out_and_told_elsewhere() -> None:
 def test_the_schema_declares_the_same_settings() -> None:
     declared = {attribute.get("name") for attribute in etree.parse(RUN).getroot().findall(f"{XS}attribute")}
     assert declared == set(SETTINGS)
+
+
+def checked_with_namespace(check_changed, prefix: str, namespace: str) -> CheckResult:  # type: ignore[no-untyped-def]
+    """Check the reaction model with a setting of another namespace on a coupling."""
+    old = '<coupling from="macro.state" to="micro.start"'
+    declared = f'xmlns:{prefix}="{namespace}" {prefix}:capacity="4"'
+    return check_changed((old, f"{old} {declared}"))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "namespace"),
+    [
+        ("run", "urn:xmml:run"),
+        ("run", "urn:XMML:run:1"),
+        ("run", "http://www.mapper-project.eu/xmml"),
+        ("r", "urn:xmml:run:2"),
+        ("r", "urn:xml:run:1"),
+        ("run", "urn:example"),
+    ],
+)
+def test_a_setting_in_a_namespace_that_resembles_ours_is_an_error(  # type: ignore[no-untyped-def]
+    check_changed, prefix: str, namespace: str
+) -> None:
+    (problem,) = checked_with_namespace(check_changed, prefix, namespace).problems
+    assert (problem.code, problem.mark.length) == ("E02", len(f"{prefix}:capacity"))
+    assert problem.help == f'write xmlns:{prefix}="urn:xmml:run:1", not xmlns:{prefix}="{namespace}"'
+
+
+@pytest.mark.parametrize("namespace", ["urn:example:run:1", "http://www.mapper-project.eu/mad"])
+def test_attributes_of_foreign_namespaces_are_left_alone(check_changed, namespace: str) -> None:  # type: ignore[no-untyped-def]
+    assert checked_with_namespace(check_changed, "other", namespace).problems == ()
+
+
+def test_an_element_in_a_namespace_that_resembles_ours_says_what_to_write(check_changed) -> None:  # type: ignore[no-untyped-def]
+    element = '<run:capacity xmlns:run="urn:xmml:run">4</run:capacity>'
+    (problem,) = check_changed(("<topology>", f"<topology>{element}")).problems
+    assert problem.code == "E02"
+    assert problem.help.endswith('write xmlns:run="urn:xmml:run:1", not xmlns:run="urn:xmml:run"')
