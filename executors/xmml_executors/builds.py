@@ -88,4 +88,6 @@ def missing_after_builds(plan: Plan) -> Outcome | None:
     if not problems:
         return None
     problem = problems[0]
-    return Outcome(ExitStatus.MODEL_ERROR, one_line(f"{problem.position}: error[{problem.code}]: {problem.message}"))
+    help = f"; {problem.help}" if problem.help else ""
+    told = f"{problem.position}: error[{problem.code}]: {problem.message}{help}"
+    return Outcome(ExitStatus.MODEL_ERROR, one_line(told))

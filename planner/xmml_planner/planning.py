@@ -243,14 +243,18 @@ def missing_programs(
         ignore: instances that are not looked at.
         elsewhere: sites of which only what lies in the model's folder can be known here.
     """
-    problems = []
+    problems, built = [], _built(plan)
     for instance in plan.instances:
         if instance.name in ignore:
             continue
+        has_build = instance.name in built
         for file in (instance.program, instance.image):
             if file is None or (instance.site in elsewhere and not is_below(file, plan.model_folder)):
                 continue
-            wrong = check_image(file) if file == instance.image else check_file(file, _starts_itself(instance))
+            if file == instance.image:
+                wrong = check_image(file)
+            else:
+                wrong = check_file(file, _starts_itself(instance), plan.model_folder, has_build=has_build)
             if wrong is not None:
                 message, help = wrong
                 problems.append(

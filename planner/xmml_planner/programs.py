@@ -16,6 +16,7 @@ from xmml.late_dataclass import dataclass
 from xmml.model import AppliedFilter, Definition, Implementation, Instance, Interpreter
 from xmml.positions import Position
 from xmml.problems import Problem, did_you_mean
+from xmml.program_sources import how_to_build, instead_of_source, is_only_source, is_source, source_beside
 from xmml_planner.java import java_class
 from xmml_planner.problems import problem_at
 from xmml_planner.program import Program
@@ -289,16 +290,19 @@ def check_image(image: str) -> tuple[str, str] | None:
     return f'the image "{image}" does not exist', did_you_mean(name, beside) or "make it with apptainer build or pull"
 
 
-def check_file(file: str, needs_exec: bool) -> tuple[str, str] | None:
-    """Return what is wrong with the file of a program and what to do, or `None`."""
+def check_file(file: str, needs_exec: bool, model_folder: str, *, has_build: bool) -> tuple[str, str] | None:
+    """Return what is wrong with the file of a program and what to do, or `None`.
+
+    Args:
+        has_build: the model has a command that builds it.
+    """
     if not os.path.exists(file):
-        folder, name = os.path.split(file)
-        beside = os.listdir(folder) if os.path.isdir(folder) else []
-        return f'the program "{file}" does not exist', did_you_mean(
-            name, beside
-        ) if beside else f'the folder "{folder}" does not exist'
+        help = _how_to_get(file, needs_exec, model_folder, has_build=has_build)
+        return f'the program "{file}" does not exist', help
     if os.path.isdir(file):
         return f'the program "{file}" is a folder', "name the program in it"
+    if needs_exec and is_only_source(file):
+        return instead_of_source(os.path.relpath(file, model_folder))
     if needs_exec and not os.access(file, os.X_OK):
         return (
             f'the program "{file}" is not executable',
@@ -307,3 +311,14 @@ def check_file(file: str, needs_exec: bool) -> tuple[str, str] | None:
     if not os.access(file, os.R_OK) and not needs_exec:
         return f'the script "{file}" cannot be read', f"chmod +r {shlex.quote(file)}"
     return None
+
+
+def _how_to_get(file: str, needs_exec: bool, model_folder: str, *, has_build: bool) -> str:
+    """Return what to do about a program that is not there."""
+    source = source_beside(file) if needs_exec and not has_build else None
+    if source is not None:
+        return how_to_build(os.path.relpath(file, model_folder), source)
+    folder, name = os.path.split(file)
+    if not os.path.isdir(folder):
+        return f'the folder "{folder}" does not exist'
+    return did_you_mean(name, [each for each in os.listdir(folder) if not (needs_exec and is_source(each))], "files")

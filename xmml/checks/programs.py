@@ -20,8 +20,9 @@ from xmml.files import FileUnreadable, read_bytes
 from xmml.model import Instance, Model
 from xmml.patterns import MOST_ENTRIES, OutsideError, Search, TooManyFilesError
 from xmml.problems import Problem, did_you_mean
+from xmml.program_sources import how_to_build, instead_of_source, is_only_source, is_source, source_beside
 from xmml.reach import Reach
-from xmml.run_options import settings_of
+from xmml.run_options import is_misspelt_run, settings_of
 from xmml.structure import misspelt
 from xmml.tree import RUN, Element
 
@@ -47,7 +48,7 @@ def _programs(index: Index, search: Search) -> Iterator[Problem]:
     filters = [element for name, element in index.filters.items() if name in applied]
     for definition in [*used.values(), *filters]:
         implementation = definition.first("implementation")
-        if implementation is not None and implementation.get("build", RUN) is not None:
+        if implementation is not None and _has_build(implementation):
             continue
         if implementation is not None:
             yield from _staged(implementation, index, search)
@@ -58,6 +59,14 @@ def _programs(index: Index, search: Search) -> Iterator[Problem]:
             yield from _hosted(definition, class_, implementation, index)
         elif implementation is not None and implementation.get("path") is not None:
             yield from _program(implementation, index)
+
+
+def _has_build(implementation: Element) -> bool:
+    """Say whether a command builds a program, or would, were it not in a misspelt namespace (E02 tells)."""
+    return any(
+        each.name == "build" and (each.namespace == RUN or is_misspelt_run(each.prefix, each.namespace))
+        for each in implementation.attributes
+    )
 
 
 def _program(implementation: Element, index: Index) -> Iterator[Problem]:
@@ -82,9 +91,11 @@ def _wrong_with(file: str, path: str, starts_itself: bool, reach: Reach) -> tupl
     """Return what is wrong with the file of a program, and what to do about it."""
     try:
         if not os.path.exists(file):
-            return f'the program "{path}" does not exist', _similar_file(file, path, reach)
+            return f'the program "{path}" does not exist', _how_to_get(file, path, starts_itself, reach)
         if os.path.isdir(file):
             return f'the program "{path}" is a folder', "name the program in it"
+        if starts_itself and is_only_source(file):
+            return instead_of_source(path)
         if starts_itself and not os.access(file, os.X_OK):
             help = f"chmod +x {shlex.quote(path)}, or say what starts it with language or <interpreter>"
             return f'the program "{path}" is not executable', help
@@ -95,7 +106,16 @@ def _wrong_with(file: str, path: str, starts_itself: bool, reach: Reach) -> tupl
     return None
 
 
-def _similar_file(file: str, path: str, reach: Reach) -> str:
+def _how_to_get(file: str, path: str, starts_itself: bool, reach: Reach) -> str:
+    """Return what to do about a program that is not there."""
+    if not starts_itself:
+        return _similar_file(file, path, reach)
+    source = source_beside(file) if reach.holds(os.path.dirname(file)) else None
+    return _similar_file(file, path, reach, starts_itself=True) if source is None else how_to_build(path, source)
+
+
+def _similar_file(file: str, path: str, reach: Reach, *, starts_itself: bool = False) -> str:
+    """Return the files whose names resemble that of one that is not there; none of sources if it `starts_itself`."""
     folder, name = os.path.split(file)
     if not reach.holds(folder):
         return "correct its path, which is relative to the document"
@@ -103,7 +123,7 @@ def _similar_file(file: str, path: str, reach: Reach) -> str:
         names = [each.name for _, each in zip(range(_MOST_NAMES), os.scandir(folder), strict=False)]
     except OSError:
         return f'there is no folder "{os.path.dirname(path)}" beside the document; paths are relative to the document'
-    suggestion = did_you_mean(name, names)
+    suggestion = did_you_mean(name, [each for each in names if not (starts_itself and is_source(each))])
     if suggestion.startswith("did you mean"):
         return suggestion
     return 'correct its path, which is relative to the document, or add run:build="..." if a command makes it'

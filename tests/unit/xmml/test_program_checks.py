@@ -77,6 +77,39 @@ def test_what_is_missing_is_a_warning_with_a_suggestion(  # type: ignore[no-unty
     assert text in f"{problem.message} / {problem.help}"
 
 
+@pytest.mark.parametrize("ending", [".c", ".cpp", ".cc", ".cxx", ".f90", ".F90", ".rs", ".java"])
+def test_of_a_missing_program_with_a_source_it_is_said_how_to_build_it(told, tmp_path: Path, ending: str) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / f"heater{ending}").write_text("")
+    (problem,) = told('<implementation path="heater"/>')
+    assert problem.message == 'the program "heater" does not exist'
+    assert problem.help == f'it looks as if it must be built from heater{ending}: add run:build="make heater"'
+
+
+def test_a_source_is_no_program_but_what_is_built_from_it(told, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "heater.c").write_text("int main(void) { return 0; }\n")
+    (tmp_path / "heater.c").chmod(0o755)
+    (problem,) = told('<implementation language="c" path="heater.c"/>')
+    assert problem.message == 'the program "heater.c" is a source file, which cannot be started'
+    assert problem.help == 'it looks as if it must be built: write path="heater" run:build="make heater"'
+
+
+def test_a_script_in_a_compiled_language_is_a_program(told, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "heater.rs").write_text("#!/usr/bin/env rust-script\n")
+    (tmp_path / "heater.rs").chmod(0o755)
+    assert told('<implementation path="heater.rs"/>') == ()
+
+
+def test_a_source_is_not_suggested_for_a_misspelt_program(told, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "heater.c").write_text("")
+    (problem,) = told('<implementation path="heatr"/>')
+    assert "heater.c" not in problem.help
+
+
+def test_a_build_in_a_misspelt_namespace_is_told_once(told) -> None:  # type: ignore[no-untyped-def]
+    (problem,) = told('<implementation path="heater" xmlns:run="urn:xmml:run" run:build="make heater"/>')
+    assert problem.code == "E02"
+
+
 def source(params: str) -> str:
     return (
         f'<terminal id="T" type="source" class="csv">{params}<ports><out id="o"/></ports></terminal>'

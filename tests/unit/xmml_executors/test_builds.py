@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from xmml_executors.builds import Builds
-from xmml_planner import Build, Plan
+from xmml_executors.builds import Builds, missing_after_builds
+from xmml_planner import Build, Plan, plan
+
+from xmml.check import check
 
 LOG = Path("builds/1.log")
 
@@ -45,3 +47,17 @@ def test_all_that_a_failed_build_wrote_can_be_shown(builds: Builds) -> None:
     assert builds.failure is not None
     assert "a.cpp:1:1: error" in builds.failure.reason
     assert [line for _, line in builds.show()] == ["c++ a.cpp", "a.cpp:1:1: error: no such file"]
+
+
+def test_of_a_program_that_no_build_made_the_similar_one_that_it_made_is_named(tmp_path: Path) -> None:
+    document = tmp_path / "model.xmml"
+    document.write_text(
+        '<model id="m" xmml_version="0.4" xmlns="http://www.mapper-project.eu/xmml" xmlns:run="urn:xmml:run:1">'
+        '<definitions><submodel id="X"><timescale delta="1 s" total="2 s"/><ports><out id="o" operator="Oi"/></ports>'
+        '<implementation language="c" path="heatr" run:build="make heater"/></submodel></definitions>'
+        '<topology><instance id="x" submodel="X"/></topology></model>'
+    )
+    (tmp_path / "heater").write_text("")
+    missing = missing_after_builds(plan(check(document).model_or_raise()))
+    assert missing is not None
+    assert missing.reason.endswith('/heatr" does not exist; did you mean "heater"?')

@@ -11,6 +11,7 @@ import pytest
 from xmml_planner import Plan, PlanFormatError, missing_programs, opened_conduit, plan, plan_from_text, summary
 
 from xmml.model import Model
+from xmml.problems import ModelError
 
 MakeModel = Callable[..., Model]
 
@@ -84,6 +85,31 @@ def test_what_a_build_did_not_make_is_missing_afterwards(model: MakeModel) -> No
     assert 'instance "x"' in problem.message
     assert problem.position is not None
     assert problem.position.file.endswith("model.xmml")
+
+
+def program(implementation: str) -> tuple[str, str]:
+    """Return topology and definition of an instance with a program."""
+    ports = '<ports><out id="o" operator="Oi"/></ports>'
+    return (
+        '<instance id="x" submodel="X"/>',
+        f'<submodel id="X"><timescale delta="1 s" total="2 s"/>{ports}<implementation {implementation}/></submodel>',
+    )
+
+
+def test_a_program_that_is_still_a_source_is_refused_with_how_to_build_it(model: MakeModel, tmp_path: Path) -> None:
+    (tmp_path / "heater.c").write_text("")
+    with pytest.raises(ModelError, match=r'must be built from heater\.c: add run:build="make heater"'):
+        plan(model(*program('path="heater"')))
+    with pytest.raises(ModelError, match=r'must be built: write path="heater" run:build="make heater"'):
+        plan(model(*program('path="heater.c"')))
+
+
+def test_what_a_build_made_is_suggested_for_a_misspelt_path(model: MakeModel, tmp_path: Path) -> None:
+    made = plan(model(*program('path="heatr" run:build="make heater"')))
+    for name in ("heater", "heater.c", "heatr.c"):
+        (tmp_path / name).write_text("")
+    (problem,) = missing_programs(made)
+    assert problem.help == 'did you mean "heater"?'
 
 
 def test_the_summary_names_instances_commands_and_wires(model: MakeModel) -> None:
