@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import replace
-from difflib import get_close_matches
 
-from xmml.files import FileUnreadable
+from xmml.files import FileUnreadable, similar_name
 from xmml.include import Expansion
 from xmml.late_dataclass import dataclass
 from xmml.positions import Position
@@ -69,7 +69,7 @@ def _load(path: str, expected: str, reach: Reach) -> tuple[Document | None, list
     try:
         root = expansion.read(path)
     except FileUnreadable as error:
-        return None, [unreadable(path, f"cannot read the document: {error}", _similar_name(path))]
+        return None, [unreadable(path, f"cannot read the document: {error}", _hint_of_unreadable(path, expected))]
     except ModelError as error:
         return None, [_with_hint(problem, path) if expected == "model" else problem for problem in error.problems]
     if expansion.problems:
@@ -80,19 +80,11 @@ def _load(path: str, expected: str, reach: Reach) -> tuple[Document | None, list
     return Document(path, root, tuple(expansion.files), reach), validate(root)
 
 
-def _similar_name(path: str) -> str:
-    """Return a hint that names the documents whose names resemble that of one that does not exist."""
-    folder, name = os.path.split(path)
-    if os.path.lexists(path):
-        return ""
-    try:
-        there = {
-            os.path.splitext(each)[0]: each for each in sorted(os.listdir(folder or ".")) if each.endswith(_ENDINGS)
-        }
-    except (OSError, ValueError):
-        return ""
-    close = get_close_matches(os.path.splitext(name)[0], there)
-    return f"did you mean {' or '.join(os.path.join(folder, there[each]) for each in close)}?" if close else ""
+def _hint_of_unreadable(path: str, expected: str) -> str:
+    """Return what to do about a document that cannot be read."""
+    if expected == "parameters" and "=" in path and not os.path.lexists(path):
+        return f"--param takes a file; to set a parameter, write -p {shlex.quote(path)}"
+    return similar_name(path, _ENDINGS)
 
 
 def _with_hint(problem: Problem, path: str) -> Problem:

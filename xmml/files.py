@@ -1,9 +1,11 @@
-"""Opening files that others name: only regular ones, and none that makes the reader wait."""
+"""Opening files that others name: only regular ones, and none that makes the reader wait; and what was meant by the
+name of one that is not there."""
 
 from __future__ import annotations
 
 import os
 import stat
+from difflib import get_close_matches
 from io import BufferedReader
 
 from xmml.tree import MAX_DOCUMENT_BYTES
@@ -45,3 +47,22 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
             return stream.read(MAX_DOCUMENT_BYTES + 1)
         except OSError as error:
             raise FileUnreadable((error.strerror or str(error)).lower()) from None
+
+
+def similar_name(path: str, endings: tuple[str, ...]) -> str:
+    """Return a hint with the files beside one that does not exist whose names resemble its name; "" if none does.
+
+    Parameters:
+        endings: how the names of these files may end.
+    """
+    folder, name = os.path.split(path)
+    if os.path.lexists(path):
+        return ""
+    try:
+        there = {
+            os.path.splitext(each)[0]: each for each in sorted(os.listdir(folder or ".")) if each.endswith(endings)
+        }
+    except (OSError, ValueError):
+        return ""
+    close = get_close_matches(os.path.splitext(name)[0], there)
+    return f"did you mean {' or '.join(os.path.join(folder, there[each]) for each in close)}?" if close else ""

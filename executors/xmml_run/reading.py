@@ -208,12 +208,14 @@ def show_problems(problems: Sequence[Problem]) -> None:
 
 def show_refused(error: ModelError, command: str, path: str, what: str = "run") -> str:
     """Show what is wrong with a model that has errors. Return the last line: what cannot be done with it, and the first
-    error of how many; the only one, if that concerns the file as a whole and so has no line to be shown."""
+    error of how many; the only one, if that concerns a file as a whole and so has no line to be shown."""
     errors = [problem for problem in error.problems if problem.is_error]
     first = errors[0]
     if len(error.problems) == 1 and first.code == "E01" and not first.quote and first.mark is None:
         said = f"{first.message}; {first.help}" if first.help else first.message
-        return f"{command}: {path} cannot be {what}: {said}"
+        other = first.position.file if first.position is not None and first.position.file != path else ""
+        file = f"{other}: " if other else ""
+        return f"{command}: {path} cannot be {what}: {file}{said}"
     show_problems(error.problems)
     place = f"{first.position}: " if first.position else ""
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+from xmml.files import similar_name
 from xmml.positions import Mark, Position, Source
 from xmml.problems import ModelError, Problem, Severity, did_you_mean, in_order
 from xmml_planner.sites.catalogue import Link, RelaySite, Site, SiteCatalogue, cores_of_this_machine
@@ -57,7 +58,9 @@ def read_sites(path: str | os.PathLike[str]) -> SiteCatalogue:
             raw = opened.read(MOST_BYTES + 1)
         text = raw.decode("utf-8")
     except OSError as error:
-        help = "name the file that describes your sites" if isinstance(error, FileNotFoundError) else ""
+        help = ""
+        if isinstance(error, FileNotFoundError):
+            help = similar_name(file, (".toml",)) or "name the file that describes your sites"
         raise _unreadable(file, f"cannot read the sites: {error.strerror or error}", help) from None
     except UnicodeDecodeError as error:
         raise _unreadable(file, f"cannot read the sites: byte {error.start} is not UTF-8") from None

@@ -32,6 +32,35 @@ def test_a_name_that_resembles_none_is_told_without_a_guess(folder: Path, capsys
     assert capsys.readouterr().err == f"xmml plan: canal.xmml cannot be planned: {why}\n"
 
 
+@pytest.fixture
+def model(folder: Path) -> str:
+    """The name of a model that runs."""
+    good = Path(__file__).parents[2] / "data" / "documents" / "newcomer" / "good.xmml"
+    (folder / "model.xmml").write_text(good.read_text(encoding="utf-8"), encoding="utf-8")
+    for program in ("diffusion.py", "reaction.py"):
+        (folder / program).touch()
+    return "model.xmml"
+
+
+def test_a_parameter_given_as_a_file_of_parameters_is_told_with_what_to_write(
+    model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert xmml_run([model, "--param", "macro.D=2e-9"]) == 1
+    why = "cannot read the document: no such file or directory"
+    help = "--param takes a file; to set a parameter, write -p macro.D=2e-9"
+    assert capsys.readouterr().err == f"xmml-run: {model} cannot be run: macro.D=2e-9: {why}; {help}\n"
+
+
+def test_a_file_of_parameters_that_is_not_there_is_named(
+    model: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "fast.param.xml").touch()
+    assert xmml_run([model, "--param", "fats.param.xml"]) == 1
+    told = capsys.readouterr().err
+    assert f"xmml-run: {model} cannot be run: fats.param.xml: cannot read the document" in told
+    assert "did you mean fast.param.xml?" in told
+
+
 def test_who_runs_a_program_is_asked_for_the_model(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert xmml_run(["room.py"]) == 1
     assert "help: this looks like no model: name the model document" in capsys.readouterr().err

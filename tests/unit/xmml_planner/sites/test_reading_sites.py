@@ -184,6 +184,13 @@ def test_a_file_that_is_not_there_or_not_text_is_said_so(tmp_path: Path) -> None
         read_sites(tmp_path)
 
 
+def test_of_a_file_that_is_not_there_the_one_with_a_similar_name_is_suggested(tmp_path: Path) -> None:
+    (tmp_path / "sites.toml").touch()
+    with pytest.raises(SitesError) as caught:
+        read_sites(tmp_path / "site.toml")
+    assert caught.value.problems[0].help == f"did you mean {tmp_path / 'sites.toml'}?"
+
+
 def test_control_characters_of_a_file_do_not_reach_the_terminal() -> None:
     (told,) = problems('[site."\\u001b[2J"]\n')
     assert "\x1b" not in told
