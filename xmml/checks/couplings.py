@@ -96,12 +96,18 @@ def one_sender_per_in_port(index: Index) -> Iterator[Problem]:
         if key not in first:
             first[key] = coupling
             continue
+        line = first[key].position.line
+        if first[key].get("from") == coupling.get("from"):
+            message = f"a second coupling leads from {coupling.get('from')} to {coupling.get('to')}"
+            note = f"the first one is in line {line}"
+            yield coupling.problem("E12", message, "remove one of the two", "to", note=note)
+            continue
         taken = taken or {each.get("to") for each in index.couplings}
         free = [each.get("id") for each in _ports(entry, "in") if f"{entry.id}.{each.get('id')}" not in taken]
         help = "join them with a fan-in mapper before it"
         if free:
             help += f", or use a free in port of {entry.id}: {', '.join(map(str, free))}"
-        note = f"{first[key].get('from')} already sends to it (line {first[key].position.line})"
+        note = f"{first[key].get('from')} already sends to it (line {line})"
         yield coupling.problem("E12", f"a second coupling leads into {coupling.get('to')}", help, "to", note=note)
 
 

@@ -26,6 +26,7 @@ MISTAKES: dict[str, list[tuple[str, int, str]]] = {
         ("E19", 26, "put a mapper between them, built in (scatter, duplicate)"),
         ("E19", 27, "put a mapper between them, built in (gather, concatenate)"),
     ],
+    "coupling_typed_twice": [("E12", 27, "remove one of the two")],
     "decimal_comma": [("E15", 15, 'write the number with a point: "0.001 s"')],
     "definition_instead_of_instance": [
         ("E05", 26, '"Diffusion" is a definition; its instances are macro: write from="macro.state"')
