@@ -385,12 +385,20 @@ def _how_to_mend(what: str, open_elements: list[Element], source: Source, offset
         name = f"{last.prefix}:{last.name}" if last.prefix else last.name
         empty = "" if last.children else ", or end its tag with />"
         return f"<{name}> in line {source.position(last.offset).line} is still open: close it with </{name}>{empty}"
+    if what == "not well-formed (invalid token)" and _is_double_dash(source.text, offset):
+        return "-- may not stand in a comment: write a single -"
     unquoted = _UNQUOTED.search(source.text[max(0, offset - 200) : offset])
     if what == "not well-formed (invalid token)" and unquoted:
         value = _UNQUOTED_VALUE.match(source.text, offset)
         shown = f'{unquoted.group(1)}="{value.group(0) if value else "..."}"'
         return f"values of attributes stand in quotes: {shown}"
     return _MENDING.get(what, "")
+
+
+def _is_double_dash(text: str, offset: int) -> bool:
+    """Say whether a place is behind the -- of a comment that goes on there."""
+    start = text.rfind("<!--", 0, offset - 2)
+    return start >= 0 and text.startswith("--", offset - 2) and "-->" not in text[start + 4 : offset]
 
 
 def parse(text: str, file: str) -> Element:

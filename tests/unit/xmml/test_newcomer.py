@@ -22,6 +22,7 @@ MISTAKES: dict[str, list[tuple[str, int, str]]] = {
     "both_wait_for_each_other": [
         ("E21", 26, "one of them has to begin without the other: receive at S what is now received")
     ],
+    "comment_with_two_dashes": [("E01", 23, "-- may not stand in a comment: write a single -")],
     "copies_without_a_mapper": [
         ("E19", 26, "put a mapper between them, built in (scatter, duplicate)"),
         ("E19", 27, "put a mapper between them, built in (gather, concatenate)"),
