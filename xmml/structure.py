@@ -267,6 +267,10 @@ def parents_of(name: str) -> list[str]:
     return [parent for parent in CHILDREN if slot_of(parent, name) is not None]
 
 
+#: Attributes that people write, and those that they mean by them, beyond slips of the pen.
+_OFTEN_WRITTEN_FOR = frozenset({("form", "from"), ("name", "id")})
+
+
 def misspelt(element: Element, wanted: str) -> str | None:
     """Return the unknown attribute of an element that was probably meant to be `wanted`, which it lacks."""
     known = KNOWN.get(element.name, frozenset())
@@ -274,6 +278,6 @@ def misspelt(element: Element, wanted: str) -> str | None:
         if attribute.namespace or attribute.name in known:
             continue
         close = get_close_matches(attribute.name.lower(), known, n=1, cutoff=0.6)
-        if close == [wanted] or {attribute.name, wanted} == {"form", "from"}:
+        if close == [wanted] or (attribute.name, wanted) in _OFTEN_WRITTEN_FOR:
             return attribute.name
     return None

@@ -111,6 +111,7 @@ def _unknown_instance(index: Index, name: str, ends: Sequence[_NamedEnd]) -> Pro
     if name in index.misspelt_ids:
         entry, attribute = index.misspelt_ids[name]
         note = f"line {first.coupling.position.line} names it"
+        message = f'the instance has no id, and there is no instance "{name}"'
         return entry.element.problem("E05", message, f'did you mean id="{name}"?', attribute, note=note)
     missing = index.definition_without_instance(name, first.port, first.direction)
     if missing is not None:

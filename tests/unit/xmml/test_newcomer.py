@@ -51,6 +51,7 @@ MISTAKES: dict[str, list[tuple[str, int, str]]] = {
     "metre_in_a_time_scale": [("E15", 5, 'did you mean "1 min"? m is the metre')],
     "misspelt_language": [("W15", 20, 'did you mean "python"?')],
     "misspelt_run_setting": [("E02", 20, 'did you mean "run:args"?')],
+    "name_instead_of_id": [("E05", 25, 'the instance has no id, and there is no instance "micro"')],
     "operator_as_in_the_papers": [("E02", 17, 'did you mean "finit"?')],
     "port_forgotten_in_a_coupling": [
         ("E02", 26, 'write INSTANCE.PORT with exactly one dot, such as from="macro.state"')
