@@ -9,6 +9,7 @@ import difflib
 from collections.abc import Iterator
 from itertools import islice
 
+from xmml.model import OPERATORS
 from xmml.problems import MOST_PROBLEMS, Problem, did_you_mean
 from xmml.run_options import is_misspelt_run, right_namespace
 from xmml.structure import CHILDREN, KNOWN, OPEN, REQUIRED, Slot, misspelt, namespace_of, parents_of, slot_of, values_of
@@ -75,7 +76,10 @@ def _attributes(element: Element) -> Iterator[Problem]:
         if values is None or values.fits(attribute.value):
             continue
         message = f'{attribute.name}="{attribute.value}" is not possible on <{element.name}>'
-        help = did_you_mean(attribute.value, values.words, "values") if values.words else values.expected
+        known = values.words
+        if attribute.name == "operator":
+            known = tuple(word for word in known if OPERATORS[word] == element.name)
+        help = did_you_mean(attribute.value, known, "values") if known else values.expected
         if element.name == "coupling" and attribute.value.count(".") > 1:
             help += "; an instance or port that is to be coupled needs an id without dots"
         yield element.problem("E02", message, help, attribute.name)

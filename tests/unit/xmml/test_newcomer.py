@@ -69,6 +69,7 @@ MISTAKES: dict[str, list[tuple[str, int, str]]] = {
     "typo_in_an_attribute": [("E08", 9, 'it has "operater": did you mean "operator"?')],
     "typo_in_an_element": [("E02", 7, 'did you mean "param"?')],
     "typo_in_an_instance": [("E05", 26, 'did you mean "macro"?')],
+    "unknown_operator": [("E02", 17, 'known values: "B", "S", "finit"')],
     "unit_that_xmml_does_not_know": [("E15", 5, 'did you mean "hr"?')],
     "wrong_file_name": [("W14", 20, 'did you mean "reaction.py"?')],
     "wrong_namespace_of_run": [("E02", 20, 'write xmlns:run="urn:xmml:run:1", not xmlns:run="urn:xmml:run"')],
