@@ -66,7 +66,7 @@ def add_options(parser: ArgumentParser) -> None:
         "--start",
         choices=("spontaneous", "external"),
         default="spontaneous",
-        help="external: instances without f_init input wait for their first messages, as in published task graphs",
+        help="external: instances without finit input wait for their first messages, as in published task graphs",
     )
     parser.add_argument("--task-graph", action="store_true", help="also the sizes of the task graph (takes longer)")
     parser.add_argument("--all", action="store_true", help="list every coupling and instance of a large model")

@@ -62,7 +62,7 @@ def add_options(parser: ArgumentParser) -> None:
         "--start",
         choices=("spontaneous", "external"),
         default="spontaneous",
-        help="who starts an instance without f_init messages: it itself (as in a run), or the first message it gets",
+        help="who starts an instance without finit messages: it itself (as in a run), or the first message it gets",
     )
     task.add_argument("--max-iterations", metavar="N", type=_positive, help="only so many iterations of every loop")
     task.add_argument("--node-limit", metavar="N", type=_positive, help="stop unrolling at so many nodes")
