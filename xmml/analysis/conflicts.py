@@ -12,6 +12,7 @@ from xmml.analysis.demand import Demand, Place
 from xmml.analysis.network import Channel, Network, Process
 from xmml.analysis.outcome import Blocked
 from xmml.analysis.zero_delay import Cycle, Wait
+from xmml.model import Coupling, Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +179,21 @@ def _short(network: Network, counts: Counts, channel: Channel) -> Conflict:
     return Conflict(
         kind="rate",
         words=words,
-        help=_balance(counts, channel, bool(coupling.filters)),
+        help=without_total(network.model, coupling) or _balance(counts, channel, bool(coupling.filters)),
         instances=(coupling.receiver.instance, coupling.sender.instance),
         couplings=(number,),
     )
+
+
+def without_total(model: Model, coupling: Coupling) -> str:
+    """Return what to do about an end of a coupling that makes one step only because it has no total; "": none is."""
+    for end in (coupling.sender, coupling.receiver):
+        instance = model.instances[end.instance]
+        if instance.ports[end.port].operator not in ("Oi", "S", "B"):
+            continue
+        if instance.delta_s is not None and instance.total_s is None and not instance.until:
+            return f'the <timescale> of "{instance.id}" has delta but no total, which is one step: add total="..."'
+    return ""
 
 
 def _balance(counts: Counts, channel: Channel, is_filtered: bool) -> str:

@@ -177,6 +177,15 @@ def test_messages_left_over_are_counted(problems) -> None:  # type: ignore[no-un
     assert "factor 3" in problem.help
 
 
+def test_of_messages_left_over_by_an_instance_without_total_it_is_said_that_this_is_missing(  # type: ignore[no-untyped-def]
+    check_text, documents: Path
+) -> None:
+    text = (documents / "checks" / "W11" / "wrong.xmml").read_text(encoding="utf-8")
+    (problem,) = check_text(text.replace('delta="1 hr" total="1 day"', 'delta="1 hr"')).problems
+    assert problem.code == "W11"
+    assert 'the <timescale> of "river" has delta but no total' in problem.help
+
+
 def test_a_sink_takes_everything(problems) -> None:  # type: ignore[no-untyped-def]
     assert [each for each in problems("a 6\nt sink\na.Oi -> t") if each.code in CODES_OF_MODELS] == []
 

@@ -63,6 +63,7 @@ MISTAKES: dict[str, list[tuple[str, int, str]]] = {
     ],
     "swapped_delta_and_total": [("E16", 15, "delta is one step, total the whole: swap them, or look at their units")],
     "swapped_ends": [("E06", 26, 'swap the two ends: from="macro.state" to="micro.start"')],
+    "total_forgotten": [("E21", 26, 'the <timescale> of "macro" has delta but no total, which is one step: add total')],
     "two_couplings_into_one_port": [("E12", 28, "join them with a fan-in mapper before it")],
     "typo_in_a_port": [("E05", 26, 'did you mean "start"?')],
     "typo_in_a_submodel": [("E05", 25, 'did you mean "Reaction"?')],

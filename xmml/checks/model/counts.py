@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from xmml.analysis.conflicts import without_total
 from xmml.checks.extent import MOST_ITERATIONS
 from xmml.checks.model.subject import Subject
 from xmml.problems import Problem
@@ -47,7 +48,8 @@ def messages_are_taken(subject: Subject) -> Iterator[Problem]:
         sent, received = static.delivered[number].value, static.received[number].value
         message = f"{left} of {sent} messages from {coupling.sender} are never taken: {coupling.receiver} receives "
         message += "none" if received == 0 else f"only {received}"
-        yield subject.at_coupling(number, "W11", message, _what_to_do(sent, received))
+        help = without_total(subject.model, coupling) or _what_to_do(sent, received)
+        yield subject.at_coupling(number, "W11", message, help)
 
 
 def _what_to_do(sent: int | None, received: int | None) -> str:
