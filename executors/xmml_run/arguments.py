@@ -7,12 +7,44 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NoReturn
 
 import xmml
 
 
 class UsageError(Exception):
     """An option that cannot be; the text says which and what to write instead."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong with the words of a command in one line, and what was probably meant."""
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+        """Read the words of this command; it knows all that may stand behind its name."""
+        options, rest = super().parse_known_args(args, namespace)
+        if rest:
+            self.error(self._unknown(rest))
+        return options, rest
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and end."""
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+    def _unknown(self, words: Sequence[str]) -> str:
+        option = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
+        if option is None:
+            return f"nothing is expected here: {' '.join(words)}"
+        from xmml.problems import did_you_mean
+
+        help = did_you_mean(option, self._option_string_actions)
+        return f"there is no option {option}" + (f"; {help}" if help.startswith("did you mean") else "")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            from xmml.problems import did_you_mean
+
+            help = did_you_mean(str(value), map(str, action.choices), "values")
+            raise argparse.ArgumentError(action, f'"{value}" is not possible; {help}')
 
 
 def override(text: str) -> tuple[str, str]:
@@ -228,7 +260,7 @@ def add_allocation_option(parser: argparse.ArgumentParser) -> None:
 
 def run_parser() -> argparse.ArgumentParser:
     """The options of `xmml-run`."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="xmml-run",
         description="Check a model, start its programs, couple them, and see the run to its end.",
         epilog="exit status: 0 done; 1 the model has errors; 2 wrong usage; 3 no plan satisfies the sites; "

@@ -11,6 +11,7 @@ from typing import Any
 from xmml_executors.outcome import ExitStatus
 
 import xmml
+from xmml_run.arguments import Parser
 from xmml_run.commands import COMMANDS
 from xmml_run.errors import NotARun
 
@@ -32,9 +33,7 @@ def xmml_command(arguments: Sequence[str]) -> int:
 
 def xmml_parser(command: str | None = None) -> argparse.ArgumentParser:
     """The commands of `xmml`, and the options of one of them."""
-    parser = argparse.ArgumentParser(
-        prog="xmml", description="Write, check, plan and look after coupled multiscale models."
-    )
+    parser = Parser(prog="xmml", description="Write, check, plan and look after coupled multiscale models.")
     parser.add_argument("--version", action="version", version=f"xmml {xmml.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, help in COMMANDS.items():

@@ -136,7 +136,7 @@ def test_wrong_options_end_one_run_and_say_what_is_wrong(server: Server, sites: 
     server.begin("unknown", sites.write_model(), "--unknown")
     assert [server.await_end(run) for run in ("detached", "unknown")] == [2, 2]
     assert "--detach needs a process of its own" in server.log("detached")
-    assert "unrecognized arguments: --unknown" in server.log("unknown")
+    assert "there is no option --unknown" in server.log("unknown")
 
 
 def test_a_process_that_is_requested_nothing_more_ends_with_its_last_run(server: Server, sites: Sites) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from xmml_run.arguments import run_parser
 from xmml_run.run_command import run_model
-from xmml_run.xmml_command import xmml_parser
+from xmml_run.xmml_command import xmml_command, xmml_parser
 
 
 def test_overrides_are_read_as_pairs() -> None:
@@ -30,7 +30,31 @@ def test_what_cannot_be_meant_is_wrong_usage(arguments: list[str], capsys: pytes
     with pytest.raises(SystemExit) as raised:
         run_parser().parse_args(arguments)
     assert raised.value.code == 2
-    assert "usage:" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert told.startswith("xmml-run: ")
+    assert told.endswith("(see xmml-run --help)\n")
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["chek", "m.xmml"], 'xmml: argument COMMAND: "chek" is not possible; did you mean "check" or "schema"?'),
+        (["log", "runs/m"], 'xmml: argument COMMAND: "log" is not possible; did you mean "logs"?'),
+        (["check", "--explian", "E05"], 'xmml check: there is no option --explian; did you mean "--explain"?'),
+        (["check", "--fromat=json", "m.xmml"], 'xmml check: there is no option --fromat; did you mean "--format"?'),
+        (["check", "--qqqqqqqq"], "xmml check: there is no option --qqqqqqqq"),
+        (["check", "--format", "jsn"], 'xmml check: argument --format: "jsn" is not possible; did you mean "json"?'),
+        (["plan", "m.xmml", "n.xmml"], "xmml plan: nothing is expected here: n.xmml"),
+    ],
+)
+def test_a_misspelt_command_option_or_value_is_told_with_what_was_probably_meant(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as raised:
+        xmml_command(arguments)
+    assert raised.value.code == 2
+    assert capsys.readouterr().err.startswith(f"{told} (see xmml")
 
 
 @pytest.mark.parametrize("command", ["ssh 'x", " "])
