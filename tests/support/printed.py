@@ -128,11 +128,11 @@ def _is_shown(said: str, shown: str) -> bool:
 
 
 def _by_speaker(printed: str) -> dict[str, list[str]]:
-    """Return the lines of each instance, and those of none."""
+    """Return the lines of each instance, the warnings of each, and the lines of none."""
     found: dict[str, list[str]] = {}
     for line in printed.splitlines(keepends=True):
-        name = line.partition(" | ")[0] if re.match(r"\S+ +\| ", line) else ""
-        found.setdefault(name, []).append(line)
+        speaker = re.match(r"\S+ +\| |warning: \S+: ", line)
+        found.setdefault(speaker[0] if speaker else "", []).append(line)
     return found
 
 

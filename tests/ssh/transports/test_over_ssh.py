@@ -301,7 +301,10 @@ def test_a_connection_that_is_made_again_leaves_none_to_the_host_on_the_way(kind
                 opened = own_server.opened()
                 await until(lambda: is_connected(transport), "it does not connect again")
                 assert own_server.opened() > opened
-                await until(lambda: own_server.connections() == 2, "there are not two connections")
+                await until(
+                    lambda: own_server.connections() == 2,
+                    lambda: f"{own_server.connections()} of {own_server.opened()} connections stand, not 2",
+                )
                 own_server.cut_last()
         finally:
             await transport.close()
