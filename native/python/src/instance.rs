@@ -533,8 +533,8 @@ impl Instance {
 
     /// Wait for the next message on `port` and return it.
     ///
-    /// `default` is the data returned when the port is not coupled, or brings the state of the previous pass and this is
-    /// the first.
+    /// `default` is the data returned when the port is not coupled, or brings the state of the previous pass and this
+    /// is the first.
     ///
     /// Raises:
     ///     EndedError: the sender has ended.
