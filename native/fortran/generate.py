@@ -529,7 +529,7 @@ BY_HAND = {
         *("skip", "open_handle", "close_handles", "output"),
         *("send_value", "send_nothing", "send_bytes", "send_text"),
         *("put_value", "put_nothing", "put_bytes", "put_text"),
-        *("wanted", "group_begin", "group_end", "group_abandon"),
+        *("wanted", "group_begin", "group_end", "group_abandon", "port_end"),
     ),
     "xmml_in_port": (
         *("port_handle", "has_message", "receive_message", "receive_bytes", "receive_text", "into_text"),

@@ -154,7 +154,17 @@
         call conclude(c_group_abandon(me%pointer, c_string(port)), status, message)
     end subroutine
 
-    ! Waits for the next object that the selector of the port chooses; false: all writers have left. Free the object when it is not needed
+    ! Says that nothing more is put on this port, for a program that goes on. A reader sees the end when all its writers have said so, or have
+    ! left. Does not wait; what waits for readers is still given to them.
+    subroutine port_end(me, port, status, message)
+        class(xmml_instance), intent(in) :: me
+        character(*), intent(in) :: port
+        integer, intent(out), optional :: status
+        character(*), intent(inout), optional :: message
+        call conclude(c_end(me%pointer, c_string(port)), status, message)
+    end subroutine
+
+    ! Waits for the next object that the selector of the port chooses; false: all writers have ended. Free the object when it is not needed
     ! any more; taking into it again does so too.
     !
     ! timeout: wait at most this many seconds; if no object came, the result is false, timed_out is true and nothing was taken.

@@ -70,6 +70,7 @@ module xmml_instances
         procedure :: group_begin
         procedure :: group_end
         procedure :: group_abandon
+        procedure :: end => port_end
         procedure :: take
         procedure :: free => instance_free
         procedure :: handle => instance_handle
@@ -120,6 +121,7 @@ module xmml_instances
         procedure :: group_begin => bound_group_begin
         procedure :: group_end => bound_group_end
         procedure :: group_abandon => bound_group_abandon
+        procedure :: end => bound_port_end
         procedure, private :: bound_send_value
         procedure, private :: bound_put_value
         generic :: send => bound_send_value

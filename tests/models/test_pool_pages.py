@@ -179,16 +179,30 @@ def test_without_a_queue_each_worker_does_all_cases_as_the_page_says(tmp_path: P
     assert "(`case 10 of 90`)" in text_of("pool-work-queue.md")
 
 
-def test_a_run_whose_cases_also_collects_is_in_a_deadlock_as_the_page_shows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("says_the_end", [False, True])
+def test_a_program_that_hands_out_cases_and_collects_results_says_the_end_as_the_page_shows(
+    tmp_path: Path, *, says_the_end: bool
+) -> None:
     page = "pool-work-queue.md"
     model = mistaken(tmp_path, page, "model.xmml", 'to="best.results"', 'to="cases.results"')
     port = '<out id="cases" datatype="case"/> </ports>'
     model.write_text(model.read_text().replace(port, f'<in id="results" datatype="case"/> {port}'))
     with (tmp_path / "cases.py").open("a") as program:
+        if says_the_end:
+            assert '`me.end("cases")`' in text_of(page)
+            program.write('        me.end("cases")\n')
         program.write('        print(len(list(me.objects("results"))))\n')
     (tmp_path / "best.py").write_text("import xmml\n\nxmml.Instance().leave()\n")
-    run = run_document(model, status=6)
-    assert_shown(page, run.stderr, "xmml-run: deadlock", tmp_path)
+    if says_the_end:
+        # Slow enough that those who wait say so.
+        worker = tmp_path / "worker.py"
+        worker.write_text(
+            worker.read_text().replace("            me.put", "            time.sleep(0.3)\n            me.put")
+        )
+        worker.write_text(f"import time\n{worker.read_text()}")
+        assert run_document(model).output("cases") == "30\n"
+    else:
+        assert_shown(page, run_document(model, status=6).stderr, "xmml-run: deadlock", tmp_path)
 
 
 def test_a_reader_that_leaves_after_its_writer_is_told_as_the_page_shows(tmp_path: Path) -> None:

@@ -52,7 +52,11 @@ xmml_status xmml_group_end(xmml_instance *me, const char *port, uint64_t *reader
 /* Forgets it and its objects, which nobody has seen. */
 xmml_status xmml_group_abandon(xmml_instance *me, const char *port);
 
-/* The next object that the selector of this port chooses, as a message to be freed; XMML_ENDED when all writers have left. */
+/* Says that nothing more is put on this port, for a program that goes on: it takes what its readers put, for instance. A reader sees the end
+   when all its writers have said so, or have left. Does not wait; what waits for readers is still given to them. */
+xmml_status xmml_end(xmml_instance *me, const char *port);
+
+/* The next object that the selector of this port chooses, as a message to be freed; XMML_ENDED when all writers have ended. */
 xmml_status xmml_take(xmml_instance *me, const char *port, xmml_message **object);
 
 /* The same within so many seconds; then XMML_TIMED_OUT. */
@@ -80,6 +84,7 @@ const char *xmml_attribute_name(const xmml_message *object, size_t i);
 #define xmml_group_begin(...) (xmml_at(__FILE__, __LINE__), xmml_group_begin(__VA_ARGS__))
 #define xmml_group_end(...) (xmml_at(__FILE__, __LINE__), xmml_group_end(__VA_ARGS__))
 #define xmml_group_abandon(...) (xmml_at(__FILE__, __LINE__), xmml_group_abandon(__VA_ARGS__))
+#define xmml_end(...) (xmml_at(__FILE__, __LINE__), xmml_end(__VA_ARGS__))
 #define xmml_take(...) (xmml_at(__FILE__, __LINE__), xmml_take(__VA_ARGS__))
 #define xmml_take_timeout(...) (xmml_at(__FILE__, __LINE__), xmml_take_timeout(__VA_ARGS__))
 #define xmml_attribute(...) (xmml_at(__FILE__, __LINE__), xmml_attribute(__VA_ARGS__))

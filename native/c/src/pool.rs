@@ -114,6 +114,14 @@ pub extern "C" fn xmml_group_abandon(me: Option<&Member>, port: Text) -> c_int {
 }
 
 #[no_mangle]
+pub extern "C" fn xmml_end(me: Option<&Member>, port: Text) -> c_int {
+    guard(|| {
+        let (me, port) = member_and_port(me, port)?;
+        Ok(me.core.end(port)?)
+    })
+}
+
+#[no_mangle]
 pub extern "C" fn xmml_take(me: Option<&Member>, port: Text, object: Out<*mut CMessage>) -> c_int {
     guard(|| take(me, port, None, object))
 }
@@ -139,7 +147,7 @@ fn take(me: Option<&Member>, port: Text, seconds: Option<f64>, out: Out<*mut CMe
         }
         Taken::Ended => Err(Failure::new(
             Status::Ended,
-            format!("{}.{port}: all writers have left, and everything that they put has been taken", me.name),
+            format!("{}.{port}: all writers have ended, and everything that they put has been taken", me.name),
         )),
         Taken::TimedOut => {
             let seconds = seconds.unwrap_or_default();

@@ -147,6 +147,15 @@ pub extern "system" fn Java_org_xmml_Native_abandonGroup(mut env: JNIEnv, _: JCl
     });
 }
 
+/// Nothing more is put on this port.
+#[no_mangle]
+pub extern "system" fn Java_org_xmml_Native_end(mut env: JNIEnv, _: JClass, me: Address<Member>, port: jint) {
+    guard(&mut env, |_| {
+        let me = me.get()?;
+        Ok(me.core.end(me.port(port))?)
+    });
+}
+
 /// The address of the payload, or why there is none; in `known` the address of the attributes, and how many bytes they take up. A time-out
 /// below 0 means to wait.
 #[no_mangle]

@@ -504,6 +504,22 @@ impl Instance {
         Ok(Group { instance: slf, port, common, is_open: AtomicBool::new(false) })
     }
 
+    /// Say that nothing more is put on `port`, for a program that goes on: it takes what its readers put, for instance.
+    ///
+    /// A reader sees the end when all its writers have said so, or have left. This does not wait; what waits for readers
+    /// is still given to them. A worker of a queue sees the end when all that waited there has been dealt with.
+    ///
+    /// >>> for task in tasks:
+    /// ...     me.put("tasks", task)
+    /// >>> me.end("tasks")
+    /// >>> results = [result.data for result in me.objects("results")]
+    ///
+    /// Raises:
+    ///     Error: a group has begun and not ended, or the port carries messages.
+    fn end(&self, py: Python<'_>, port: &str) -> PyResult<()> {
+        self.waiting(py, |core| core.end(port))
+    }
+
     /// Wait for the next object on `port` that its selector chooses and return it; None when all writers have ended.
     ///
     /// It may be called at any time, any number of times.

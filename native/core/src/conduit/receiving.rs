@@ -371,6 +371,11 @@ impl ReceivingEnd {
         self.total.is_some_and(|total| self.arrived >= total)
     }
 
+    /// Whether it is known how many messages come in all.
+    pub fn has_end(&self) -> bool {
+        self.total.is_some()
+    }
+
     /// Whether a message is queued.
     pub fn has_queued(&self) -> bool {
         !self.queue.is_empty()

@@ -188,6 +188,11 @@ impl SendingEnd {
         self.pass(self.sent + 1, frame::encode_end(self.spec.id, self.sent + 1).to_vec().into())
     }
 
+    /// Whether nothing more will be sent.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
     fn pass(&mut self, sequence: u64, frame: Outgoing) -> Now {
         match self.flow {
             Flow::Held => {

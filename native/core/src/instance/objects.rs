@@ -175,8 +175,54 @@ impl Instance {
         }
     }
 
-    /// An out port that leads to pools, and to nothing else; `None`: it is not coupled.
+    /// Says that nothing more is put at a port. Each of its readers sees the end when all its writers have said so, or have left.
+    ///
+    /// Does not wait: what waits for readers is given out while the program goes on. Of ranks that joined together all call this.
+    ///
+    /// # Errors
+    /// [`Error::Usage`]: a group has begun and not ended, or the port carries messages.
+    pub fn end(&self, port: &str) -> Result<()> {
+        self.as_one(port, || self.end_here(port).map(|()| 0)).map(drop)
+    }
+
+    fn end_here(&self, port: &str) -> Result<()> {
+        let Some((declared, written)) = self.pool_at(port)? else { return Ok(()) };
+        if lock(&written.group).is_some() {
+            return Err(self.refused(declared, "a group was begun here; end it first, or abandon it"));
+        }
+        if written.has_ended.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let Backend::Run { runtime } = &self.backend else { return Ok(()) };
+        let audience = written.audience();
+        let mut state = runtime.state();
+        let (backlogs, mut routing) = state.backlogs_and_routing();
+        for reader in audience.readers.iter().filter(|reader| !reader.is_tap()) {
+            match reader.way {
+                Way::Straight(end) => routing.end(end),
+                Way::Backlog(number) => backlogs.end(number, &mut routing),
+                Way::Ranks(number) => self.pools.ends_to_ranks(number).iter().for_each(|end| routing.end(*end)),
+            }
+        }
+        Ok(())
+    }
+
+    /// An out port that leads to pools, and to nothing else, and at which objects may be put; `None`: it is not coupled.
     pub(super) fn written_alone(&self, port: &str) -> Result<Option<(&Port, &Written)>> {
+        let found = self.pool_at(port)?;
+        found.iter().try_for_each(|(declared, written)| self.may_put(declared, written))?;
+        Ok(found)
+    }
+
+    fn may_put(&self, port: &Port, written: &Written) -> Result<()> {
+        match written.has_ended.load(Ordering::Relaxed) {
+            true => Err(self.refused(port, "nothing can be put here after end()")),
+            false => Ok(()),
+        }
+    }
+
+    /// An out port that leads to pools, and to nothing else; `None`: it is not coupled.
+    fn pool_at(&self, port: &str) -> Result<Option<(&Port, &Written)>> {
         let declared = self.ports.out(port)?;
         drop(self.program()?);
         self.meet_taps();
@@ -229,6 +275,7 @@ impl Instance {
             None => Ok(None),
             Some(written) if written.is_passed_by() => Ok(None),
             Some(written) if lock(&written.group).is_some() => Ok(Some(vec![None; written.schema.attributes().len()])),
+            Some(written) if written.has_ended.load(Ordering::Relaxed) => self.may_put(port, written).map(|()| None),
             Some(written) => match written.schema.complete([]) {
                 Ok(own) => Ok(Some(own)),
                 Err(problem) => Err(self.refused(port, &format!("{problem}; put() gives attributes, send() does not"))),

@@ -48,6 +48,8 @@ pub(super) struct Written {
     /// How many groups were begun.
     pub(super) groups: AtomicU64,
     pub(super) group: Mutex<Option<Group>>,
+    /// The program has said that it puts nothing more.
+    pub(super) has_ended: AtomicBool,
 }
 
 /// The readers at a port at some time: taps come and go.
@@ -364,6 +366,7 @@ impl Written {
             count: AtomicU64::new(0),
             groups: AtomicU64::new(0),
             group: Mutex::default(),
+            has_ended: AtomicBool::new(false),
         })
     }
 

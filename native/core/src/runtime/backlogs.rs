@@ -74,6 +74,8 @@ struct Served {
     backlog: Backlog<Offered>,
     ends: Vec<usize>,
     readers: Readers,
+    /// Nothing more is put: behind the last object comes the end.
+    is_over: bool,
     /// The I/O thread reads what the readers say.
     is_read: bool,
 }
@@ -101,9 +103,11 @@ impl Served {
         }
     }
 
-    /// Whether what readers say would go on with something: objects wait for them, or a tap is shown nothing until it has taken some.
+    /// Whether what readers say would go on with something: objects wait for them, or the end does until all is settled, or a tap is shown
+    /// nothing until it has taken some.
     fn is_awaited(&self) -> bool {
-        self.backlog.is_waiting() || self.gate().is_some_and(|gate| !gate.is_open() && !gate.is_gone())
+        let is_ending = self.is_over && !self.backlog.is_settled();
+        is_ending || self.backlog.is_waiting() || self.gate().is_some_and(|gate| !gate.is_open() && !gate.is_gone())
     }
 
     /// Nobody is left to take so many objects.
@@ -124,7 +128,7 @@ impl Backlogs {
             (false, false) => (Readers::Ordinary, Backlog::new(limit_bytes, pool.may_lose, most_given)),
             (false, true) => (Readers::Tap(TapGate::default()), Backlog::new(limit_bytes, true, most_given)),
         };
-        self.list.push(Served { backlog, ends: Vec::new(), readers, is_read: false });
+        self.list.push(Served { backlog, ends: Vec::new(), readers, is_over: false, is_read: false });
         self.list.len() - 1
     }
 
@@ -255,7 +259,17 @@ impl Backlogs {
             let end = ends[place];
             send(end, &object, routing);
         }
+        if self.list[number].is_over && self.list[number].backlog.is_settled() {
+            self.list[number].ends.iter().for_each(|end| routing.end(*end));
+        }
         self.list[number].is_read &= self.list[number].is_awaited();
+    }
+
+    /// Nothing more will be put into this one: its readers see the end when all of it is settled.
+    pub fn end(&mut self, number: usize, routing: &mut Routing<'_>) {
+        self.list[number].is_over = true;
+        self.give_out(number, routing);
+        self.have_read(number, routing);
     }
 
     /// Nothing more will be put: the last object for a reader that sees the newest one only is sent to it unasked. What others are to get

@@ -140,12 +140,13 @@ impl Conduits {
         Ok(())
     }
 
-    /// Messages sent and received so far per conduit, where there are any.
+    /// Messages sent and received so far per conduit, where there are any. The end of a conduit counts as one: as long as it is on its
+    /// way, the receiver need not wait for ever.
     pub fn counts(&self) -> (Counts, Counts) {
-        let sent = self.sending.iter().filter(|end| end.sent > 0).map(|end| (end.spec.id, end.sent)).collect();
-        let received =
-            self.receiving.iter().filter(|end| end.done() > 0).map(|end| (end.spec.id, end.done())).collect();
-        (sent, received)
+        let sent = self.sending.iter().map(|end| (end.spec.id, end.sent + u64::from(end.has_ended())));
+        let received = self.receiving.iter().map(|end| (end.spec.id, end.done() + u64::from(end.has_end())));
+        let some = |counts: &(u32, u64)| counts.1 > 0;
+        (sent.filter(some).collect(), received.filter(some).collect())
     }
 
     /// How much has passed, for a program that is at `position`.

@@ -336,6 +336,10 @@ public:
     //     record.end();
     Group group(Name port, const std::string& attributes = "", Site site = Site::here());
 
+    // Says that nothing more is put on the port, for a program that goes on. A reader sees the end when all its writers have said so, or
+    // have left. Does not wait; what waits for readers is still given to them.
+    void end(Name port, Site site = Site::here()) { call(site, xmml_end, me_, port.c_str()); }
+
     // Memory for an array of T, to be filled and then sent: receivers on this host get it without a copy (see Loan).
     template <class T>
     Loan<T> loan(std::initializer_list<Extent> shape, Order order = Order::row_major, Site site = Site::here()) {

@@ -53,6 +53,7 @@ public:
     Group group(const std::string& attributes = "", Site site = Site::here()) const {
         return me_->group(name_, attributes, site);
     }
+    void end(Site site = Site::here()) const { me_->end(name_, site); }
     bool send_to(std::uint32_t to, const Sendable& data, Site site = Site::here()) const {
         return me_->send_to(name_, to, data, site);
     }

@@ -134,7 +134,7 @@ public final class InPort extends BoundPort {
     /**
      * Waits for the next object that the selector of this port chooses, from any writer of its pools. May be called at any time.
      *
-     * @return the object; empty: all writers have left, and everything that they put has been taken
+     * @return the object; empty: all writers have ended, and everything that they put has been taken
      * @throws PortException the port is not coupled
      */
     public Optional<PoolObject> take() {
@@ -153,7 +153,7 @@ public final class InPort extends BoundPort {
     }
 
     /**
-     * The objects until all writers have left.
+     * The objects until all writers have ended.
      *
      * @return to be walked through once
      */
@@ -205,7 +205,7 @@ public final class InPort extends BoundPort {
         @Override
         public PoolObject next() {
             if (!hasNext()) {
-                throw new NoSuchElementException("all writers have left");
+                throw new NoSuchElementException("all writers have ended");
             }
             PoolObject object = next.get();
             next = null;

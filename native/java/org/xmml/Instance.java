@@ -395,10 +395,20 @@ public final class Instance extends Declared implements AutoCloseable {
     }
 
     /**
+     * Says that nothing more is put on an out port, for a program that goes on. See {@link OutPort#end()}.
+     *
+     * @param port an out port
+     * @throws XmmlException as for {@link OutPort#end()}
+     */
+    public void end(String port) {
+        out(port).end();
+    }
+
+    /**
      * Waits for the next object that the selector of an in port chooses, from any writer of its pools. May be called at any time.
      *
      * @param port an in port
-     * @return the object; empty: all writers have left, and everything that they put has been taken
+     * @return the object; empty: all writers have ended, and everything that they put has been taken
      * @throws PortException the port is not coupled
      */
     public Optional<PoolObject> take(String port) {
@@ -418,7 +428,7 @@ public final class Instance extends Declared implements AutoCloseable {
     }
 
     /**
-     * The objects on an in port until all writers have left.
+     * The objects on an in port until all writers have ended.
      *
      * @param port an in port
      * @return to be walked through once

@@ -135,6 +135,8 @@ final class Native {
 
     static native void abandonGroup(long me, int port);
 
+    static native void end(long me, int port);
+
     static native long take(long me, int port, double timeout, double[] stamps, long[] known);
 
     static native Object attribute(long known, String place, String name);

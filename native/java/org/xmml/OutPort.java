@@ -146,6 +146,16 @@ public final class OutPort extends BoundPort {
                 me.me, number, attributes.keySet().toArray(String[]::new), attributes.values().toArray());
     }
 
+    /**
+     * Says that nothing more is put on this port, for a program that goes on. A reader sees the end when all its writers have said so, or have
+     * left. Does not wait; what waits for readers is still given to them.
+     *
+     * @throws XmmlException a group has begun and not ended, or the port carries messages
+     */
+    public void end() {
+        Native.end(me.me, number);
+    }
+
     /** With attributes as a text, or by name. */
     private long offer(Object data, String attributes, String[] names, Object[] values) {
         long payload = Values.give(me.me, data, false);

@@ -152,6 +152,12 @@ impl OutPort {
         Instance::group(port.instance.clone_ref(slf.py()), port.bound().to_owned(), attributes)
     }
 
+    /// Say that nothing more is put here. `Instance.end` explains it.
+    fn end(slf: &Bound<'_, OutPort>) -> PyResult<()> {
+        let port = slf.as_super().get();
+        port.instance().end(slf.py(), port.bound())
+    }
+
     /// Put the blocks of all ranks together on rank 0, which sends the array, as `Instance.send_gathered` does.
     #[pyo3(
         signature = (block, decomposition, timestamp = None, next_timestamp = Next::default(), *, to = None),
