@@ -504,7 +504,7 @@ contains
 
 @instances_handles@
 
-    ! Declares that nothing is sent on this out port in this iteration (O_i) or run (O_f).
+    ! Declares that nothing is sent on this out port in this iteration (O_i) or pass (O_f).
     subroutine skip(me, port, status, message)
         class(xmml_instance), intent(in) :: me
         character(*), intent(in) :: port

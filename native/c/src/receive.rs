@@ -57,7 +57,10 @@ fn receive(
 /// Nothing comes on a port, for whatever reason.
 pub fn not_connected(me: &Member, port: &str) -> Failure {
     let what = match me.core.no_message_error(port) {
-        Error::NoStateYet { .. } => "brings the state of the previous run, and this is the first",
+        Error::NoStateYet { .. } => "brings the state of the previous pass, and this is the first",
+        Error::NotConnected { is_alone: true, .. } => {
+            "has no inputs: none were given for it to this instance, which is alone"
+        }
         _ => "is not coupled to anything in this model",
     };
     let text = format!("{}.{port} {what}; ask xmml_connected(me, \"{port}\", &yes) first", me.name);

@@ -97,7 +97,7 @@ struct Port {
     sends: bool,
     /// Whether a call has to say which copy.
     multiplied: bool,
-    /// Whether it receives the state of the previous run, which the first has not.
+    /// Whether it receives the state of the previous pass, which the first has not.
     is_state: bool,
     /// For each copy, whether it has had its turn.
     done: Turns,
@@ -558,11 +558,11 @@ impl Sequence {
 
     fn named(&self, port: &str, copy: Option<u32>, operator: Operator) -> String {
         let operator = match operator {
-            Operator::Finit => "f_init",
-            Operator::Oi => "O_i",
+            Operator::Finit => "finit",
+            Operator::Oi => "Oi",
             Operator::S => "S",
             Operator::B => "B",
-            Operator::Of => "O_f",
+            Operator::Of => "Of",
         };
         let operator = match self.kind {
             Kind::Mapper => String::new(),

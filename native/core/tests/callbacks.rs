@@ -106,7 +106,7 @@ fn a_callback_is_not_called_before_the_order_of_operators_allows_its_receipt() {
         assert!(b.reuse().unwrap());
         while b.next_step().unwrap().is_some() {
             let too_early = b.serve(None).unwrap_err().to_string();
-            assert!(too_early.contains("send on \"back\" (O_i)"), "{too_early}");
+            assert!(too_early.contains("send on \"back\" (Oi)"), "{too_early}");
             send(&b, "back", 1);
             assert_eq!(b.serve(None).unwrap(), Served::Called);
         }

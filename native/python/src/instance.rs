@@ -608,7 +608,7 @@ impl Instance {
         self.waiting(py, |core| core.has_message(port, of))
     }
 
-    /// Declare that nothing is sent on `port` in this iteration (O_i) or run (O_f).
+    /// Declare that nothing is sent on `port` in this iteration (O_i) or pass (O_f).
     fn skip(&self, py: Python<'_>, port: &str) -> PyResult<()> {
         self.waiting(py, |core| core.skip(port))
     }

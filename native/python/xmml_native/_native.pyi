@@ -568,7 +568,7 @@ class Instance:
     def has_message(self, port: str, of: int | None = None) -> bool:
         """Return whether a message waits on `port`, so that `receive` would return at once."""
     def skip(self, port: str) -> None:
-        """Declare that nothing is sent on `port` in this iteration (O_i) or run (O_f)."""
+        """Declare that nothing is sent on `port` in this iteration (O_i) or pass (O_f)."""
     def connected(self, port: str) -> bool:
         """Return whether `port` is coupled in this model.
 
@@ -689,7 +689,7 @@ class OutPort(BoundPort):
     ) -> bool:
         """Put the blocks of all ranks together on rank 0, which sends the array, as `Instance.send_gathered` does."""
     def skip(self) -> None:
-        """Declare that nothing is sent on the port in this iteration (O_i) or run (O_f)."""
+        """Declare that nothing is sent on the port in this iteration (O_i) or pass (O_f)."""
     def open(self, handle: bytes) -> int:
         """Send to the port that `handle` stands for what is sent on this open port, as `Instance.open` does."""
     def close(self, number: int | None = None) -> None:

@@ -22,7 +22,7 @@ class InlineProgram:
 
     ``me`` is the instance, ``t`` the time of the step in seconds, ``step`` its number and ``run`` the number of the
     pass, both from 0. Before an operator's code runs, its coupled in ports are received into variables of their
-    names (``None`` for the state of the previous run in the first); after ``Oi`` and ``Of`` their coupled out ports are
+    names (``None`` for the state of the previous pass in the first); after ``Oi`` and ``Of`` their coupled out ports are
     sent from variables of their names.
     """
 
@@ -79,7 +79,7 @@ class InlineProgram:
     def _received(self, port: str) -> Any:
         if self._me.copies(port):
             return [message.data for message in self._me.receive_all(port)]
-        # A default is for the state of the previous run, which the first has not.
+        # A default is for the state of the previous pass, which the first has not.
         return self._me.receive(port, default=None).data
 
     def _variable(self, operator: str, port: str) -> Any:

@@ -21,9 +21,9 @@ pub enum Error {
     PortUnknown { instance: String, port: String, known: Vec<String> },
     /// Send on an in port or receive on an out port.
     PortDirection { instance: String, port: String, sends: bool },
-    /// A receive on a port that is declared but not coupled, without a default.
-    NotConnected { instance: String, port: String },
-    /// A receive of the state of the previous run, in the first run, without a default.
+    /// A receive on a port that is declared but not coupled, or for which an instance that is alone was given nothing, without a default.
+    NotConnected { instance: String, port: String, is_alone: bool },
+    /// A receive of the state of the previous pass, in the first one, without a default.
     NoStateYet { instance: String, port: String },
     /// A call out of the order of the submodel execution loop.
     OperatorOrder { instance: String, call: String, expected: String },
@@ -141,13 +141,17 @@ impl fmt::Display for Error {
             Error::PortDirection { instance, port, sends: false } => {
                 write!(f, "{instance}.{port} is an in port: it receives, it cannot send")
             }
-            Error::NotConnected { instance, port } => write!(
+            Error::NotConnected { instance, port, is_alone: true } => write!(
+                f,
+                "{instance}.{port} has no inputs: give this instance, which is alone, some for the port, or give receive a default"
+            ),
+            Error::NotConnected { instance, port, is_alone: false } => write!(
                 f,
                 "{instance}.{port} is not coupled to anything in this model; give receive a default, or ask connected(\"{port}\") first"
             ),
             Error::NoStateYet { instance, port } => write!(
                 f,
-                "{instance}.{port} brings the state of the previous run, and this is the first; give receive a default, or ask connected(\"{port}\") first"
+                "{instance}.{port} brings the state of the previous pass, and this is the first; give receive a default, or ask connected(\"{port}\") first"
             ),
             Error::OperatorOrder { instance, call, expected } => {
                 write!(f, "{instance}: {call} is out of order; expected {expected}")

@@ -91,7 +91,7 @@ pub enum Received {
     TimedOut,
     /// The port is not coupled.
     NotConnected,
-    /// The port brings the state of the previous run, and this is the first.
+    /// The port brings the state of the previous pass, and this is the first.
     NoStateYet,
 }
 
@@ -451,7 +451,7 @@ impl Instance {
         })
     }
 
-    /// Whether the port is coupled to anything. During the first run, one for the state of the previous run is not.
+    /// Whether the port is coupled to anything. During the first run, one for the state of the previous pass is not.
     pub fn connected(&self, port: &str) -> Result<bool> {
         let port = self.ports.get(port)?;
         if let Some(runtime) = self.has_holders(port) {
@@ -470,7 +470,7 @@ impl Instance {
         let (instance, port) = (self.spec.name.clone(), port.to_owned());
         match self.ports.get(&port).is_ok_and(|port| port.is_state) {
             true => Error::NoStateYet { instance, port },
-            false => Error::NotConnected { instance, port },
+            false => Error::NotConnected { instance, port, is_alone: matches!(self.backend, Backend::Alone(_)) },
         }
     }
 

@@ -23,7 +23,7 @@ pub struct Port {
     pub operator: Option<Operator>,
     /// Copies at the other end; 0: not multiplied.
     pub copies: u32,
-    /// It receives the state of the previous run of this instance.
+    /// It receives the state of the previous pass of this instance.
     pub is_state: bool,
     /// Its arrays are spread over the ranks of this instance: each has its block of them.
     pub is_spread: bool,
@@ -255,7 +255,7 @@ impl Ports {
     }
 
     /// The receiving ends that a run waits for before it begins: f_init of a submodel, everything of a mapper, nothing of a terminal.
-    /// Those for the state of the previous run come separately.
+    /// Those for the state of the previous pass come separately.
     pub fn initial(&self, kind: Kind) -> Initial {
         let (state, partners) = self.awaited(kind).into_iter().partition(|(is_state, _)| *is_state);
         let ends = |list: Vec<(bool, usize)>| list.into_iter().map(|(_, end)| end).collect();

@@ -97,7 +97,7 @@ fn a_later_run_must_take_the_state_like_any_other_initial_message() {
         }
         caller.join().unwrap(); // to whom `me` fails as soon as it is dropped
         let error = me.reuse().unwrap_err().to_string();
-        assert!(error.contains("expected receive on \"before\" (f_init)"), "{error}");
+        assert!(error.contains("expected receive on \"before\" (finit)"), "{error}");
     });
 }
 

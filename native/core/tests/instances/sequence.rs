@@ -101,7 +101,7 @@ fn a_call_before_reuse_says_that_reuse_comes_first() {
     let sequence = Sequence::new(&spec(Kind::Submodel, 3, false, ALL));
     assert_eq!(
         refusal(&sequence, "state", true),
-        "me: send on \"state\" (O_i) is out of order; expected reuse() first, which begins a pass"
+        "me: send on \"state\" (Oi) is out of order; expected reuse() first, which begins a pass"
     );
 }
 
@@ -110,7 +110,7 @@ fn a_send_before_the_initial_receive_names_the_port_that_is_due() {
     let sequence = running(3, false, ALL);
     assert_eq!(
         refusal(&sequence, "state", true),
-        "me: send on \"state\" (O_i) is out of order; expected receive on \"initial\" (f_init)"
+        "me: send on \"state\" (Oi) is out of order; expected receive on \"initial\" (finit)"
     );
 }
 
@@ -121,7 +121,7 @@ fn a_second_send_in_one_iteration_names_the_receives_that_are_due() {
     sequence.sent("state", None);
     assert_eq!(
         refusal(&sequence, "state", true),
-        "me: another send on \"state\" (O_i) is out of order; \
+        "me: another send on \"state\" (Oi) is out of order; \
          expected receive on \"edge\" (B) and receive on \"left\" (S) in iteration 1 of 3"
     );
 }
@@ -138,7 +138,7 @@ fn stopping_early_is_refused_unless_the_model_says_until() {
             true => sequence.may_send("final", None).unwrap(),
             false => assert_eq!(
                 refusal(&sequence, "final", true),
-                "me: send on \"final\" (O_f) is out of order; expected iteration 2 of 3 \
+                "me: send on \"final\" (Of) is out of order; expected iteration 2 of 3 \
                  (if the program decides when to stop, the model says run:steps=\"until\")"
             ),
         }
@@ -183,7 +183,7 @@ fn an_unsent_final_port_is_refused_at_reuse_unless_it_is_skipped() {
     let mut sequence = running(1, false, &ALL[4..]);
     assert_eq!(
         sequence.may_reuse().unwrap_err().to_string(),
-        "me: reuse() is out of order; expected send on \"final\" (O_f), or skip"
+        "me: reuse() is out of order; expected send on \"final\" (Of), or skip"
     );
     sequence.skip("final").unwrap();
     sequence.may_reuse().unwrap();
@@ -205,7 +205,7 @@ fn each_copy_has_its_turn_once() {
     assert_eq!(
         refusal(&sequence, "gather", false),
         "me: receive on \"gather\" (S) is out of order; \
-         expected send on \"scatter\"[0] (O_i) and send on \"scatter\"[2] (O_i) in iteration 1 of 1"
+         expected send on \"scatter\"[0] (Oi) and send on \"scatter\"[2] (Oi) in iteration 1 of 1"
     );
     sequence.sent("scatter", Some(0));
     sequence.skip("scatter").unwrap();

@@ -449,7 +449,7 @@ public final class Instance extends Declared implements AutoCloseable {
     }
 
     /**
-     * Declares that nothing is sent on this out port in this iteration (O_i) or run (O_f).
+     * Declares that nothing is sent on this out port in this iteration (O_i) or pass (O_f).
      *
      * @param port an out port
      */

@@ -203,7 +203,7 @@ public final class OutPort extends BoundPort {
         return new Group(this);
     }
 
-    /** Declares that nothing is sent on this port in this iteration (O_i) or run (O_f). */
+    /** Declares that nothing is sent on this port in this iteration (O_i) or pass (O_f). */
     public void skip() {
         Native.skip(me.me, number);
     }

@@ -176,7 +176,7 @@ impl OutPort {
         instance.send_gathered(slf.py(), port.bound(), block, decomposition, timestamp, next_timestamp, to)
     }
 
-    /// Declare that nothing is sent on the port in this iteration (O_i) or run (O_f).
+    /// Declare that nothing is sent on the port in this iteration (O_i) or pass (O_f).
     fn skip(slf: &Bound<'_, OutPort>) -> PyResult<()> {
         let port = slf.as_super().get();
         port.instance().skip(slf.py(), port.bound())
