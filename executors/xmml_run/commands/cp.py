@@ -79,8 +79,8 @@ def add_options(parser: ArgumentParser) -> None:
         metavar="MIB",
         type=_mebibytes,
         default=Settings.listing_memory_b,
-        help="memory here that the list of the files at the host may take, so that a host that was broken into cannot "
-        "fill it: some 200 bytes and the name for each (default: 2048)",
+        help="memory here that the list of the files at the host, and of those that fail, may take, so that a host "
+        "that was broken into cannot fill it: some 200 bytes and the name for each (default: 2048)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end")
     parser.add_argument("-q", "--quiet", action="store_true", help="only errors")
@@ -167,7 +167,8 @@ def _told(options: Namespace, report: Report) -> int:
         import dataclasses
         import json
 
-        print(json.dumps(dataclasses.asdict(report)))
+        json.dump(dataclasses.asdict(report), sys.stdout)  # piece by piece: a host that lies makes it long
+        print()
     elif not options.quiet:
         from xmml_run.amounts import duration, size
 

@@ -30,7 +30,7 @@ class NoRoom(Exception):
 
 
 class ListingTooLarge(Exception):
-    """The source lists more than may be held here; the text says how much."""
+    """The source lists more, or more of it fails, than may be held here; the text says how much."""
 
 
 _FAILURES = {
@@ -93,7 +93,7 @@ def take(
         compare: compare files of the same size and time by their checksums, too.
         only: take nothing but files of these paths.
         sources: take nothing but these files and folders, as they were asked for, with what is in them.
-        listing_memory_b: how much memory the listing may take; None: as much as there is.
+        listing_memory_b: how much memory the listing may take, with what fails of it; None: as much as there is.
 
     Returns:
         What came of it.
@@ -101,7 +101,7 @@ def take(
     Raises:
         ConnectionBroken: the connection is gone; what has come is kept for the next attempt.
         NoRoom: the disk is full, or may not be written; the same holds.
-        ListingTooLarge: the listing takes more memory than it may.
+        ListingTooLarge: the listing, with what has failed of it, takes more memory than it may.
         PeerFailed: the source cannot go on.
         Malformed: the other end does not keep to the protocol.
         OSError: the folder cannot be opened.

@@ -34,8 +34,8 @@ class Settings:
     `ways` are tried in turn; if SSH is one of them, the copy begins there meanwhile. `streams` None: as many as pay.
     `ports`: whoever listens takes the first free one of them, both ends included; (0, 0): any. `address` is where the
     other end is dialled, if not where ssh sees it. `compare`: files of the same size and time are compared by their
-    checksums, too. `listing_memory_b`: so much memory here may take what the host lists. `ssh` begins the command line
-    to the host, `remote` is xmml there.
+    checksums, too. `listing_memory_b`: so much memory here may take what the host lists, with what fails of it. `ssh`
+    begins the command line to the host, `remote` is xmml there.
     """
 
     ways: tuple[TransferMethod, ...] = (TransferMethod.DIAL, TransferMethod.DIALLED, TransferMethod.SSH)

@@ -176,7 +176,8 @@ impl CopySource {
 ///     only: the paths of the files to take; None: everything is taken.
 ///     trees: the names of the files and folders to take, and how many more there are whose names
 ///         the source alone knows; None: as `only` says.
-///     listing_memory: how much memory the listing may take [bytes]; None: as much as there is.
+///     listing_memory: how much memory the listing may take, with what fails of it [bytes]; None: as
+///         much as there is.
 #[pyclass(frozen, module = "xmml_native._native")]
 pub struct CopyTarget {
     target: Target,
@@ -231,9 +232,10 @@ impl CopyTarget {
         detached(py, || self.target.stop());
     }
 
-    /// Return what came of the copy so far: the fields of a report.
+    /// Return what came of the copy so far: the fields of a report. A later report lacks what has
+    /// failed: that may take much memory, and is not kept here.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        as_dict(py, self.target.report())
+        as_dict(py, self.target.take_report())
     }
 
     /// Return how far it is: files and bytes to copy, once that is known, bytes that stand at the

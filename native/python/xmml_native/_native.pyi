@@ -913,7 +913,8 @@ class CopyTarget:
         only: the paths of the files to take; None: everything is taken.
         trees: the names of the files and folders to take, and how many more there are whose names
             the source alone knows; None: as `only` says.
-        listing_memory: how much memory the listing may take [bytes]; None: as much as there is.
+        listing_memory: how much memory the listing may take, with what fails of it [bytes]; None: as
+            much as there is.
     """
 
     def __new__(
@@ -943,7 +944,9 @@ class CopyTarget:
     def stop(self) -> None:
         """End the considering, and close the files that are not complete."""
     def report(self) -> dict[str, Any]:
-        """Return what came of the copy so far: the fields of a report."""
+        """Return what came of the copy so far: the fields of a report. A later report lacks what has
+        failed: that may take much memory, and is not kept here.
+        """
     def how_far(self) -> tuple[tuple[int, int] | None, int, int]:
         """Return how far it is: files and bytes to copy, once that is known, bytes that stand at the
         target, and bytes that were read here to be compared.

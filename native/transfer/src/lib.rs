@@ -109,4 +109,8 @@ mod tests {
     pub(crate) fn file(path: &str, size: u64) -> Entry {
         Entry { path: path.into(), kind: Kind::File, size, mode: 0o644, modified_ns: 0, link: OsString::new() }
     }
+
+    pub(crate) fn link(path: &str) -> Entry {
+        Entry { kind: Kind::Link, link: "/etc/passwd".into(), ..file(path, 0) }
+    }
 }

@@ -149,7 +149,7 @@ impl MultichannelConnection {
                 let message = self.receive().map_err(|error| Failure::PeerFailed(reason(&error)))?;
                 let message = message.ok_or(Failure::Stopped)?;
                 if !target.hear(&message, self)? {
-                    return Ok(target.report());
+                    return Ok(target.take_report());
                 }
             };
             let done = hear();

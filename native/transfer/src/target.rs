@@ -5,13 +5,13 @@ mod asked;
 mod tests;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
@@ -34,6 +34,11 @@ const MOST_AGAIN: u64 = (MOST_DIGESTS / DIGEST * RANGE) as u64;
 const MOST_ALTERED: u32 = 1 << 20;
 /// Memory that an entry takes here beside its names [bytes], at most.
 const ENTRY_MEMORY: usize = 192;
+/// Memory that a failure takes here beside its path and its reason [bytes], at most.
+const FAILURE_MEMORY: usize = 512;
+/// Memory that a byte of a path or reason of a failure takes [bytes], at most: Python, which gets them, has four for each character of a text
+/// in which one is beyond U+FFFF.
+const TEXT_MEMORY: usize = 4;
 /// Errors after which no file can be written, with the advice to the user.
 const NO_ROOM: [(i32, &str); 3] = [
     (libc::ENOSPC, "make room and copy again: what has come is kept"),
@@ -55,6 +60,8 @@ pub struct Target {
     /// As the thread that considers sees it.
     tree: Mutex<Tree>,
     receiving: Mutex<Receiving>,
+    /// Memory that the listing takes, and what has failed of it [bytes].
+    held: AtomicUsize,
     is_stopped: AtomicBool,
     /// How far it is.
     pub progress: Progress,
@@ -71,8 +78,6 @@ struct Receiving {
     entries: Vec<Arc<Entry>>,
     paths: HashSet<ByPath>,
     is_listed: bool,
-    /// Memory that the listing takes, and the reasons of the source why it cannot give files [bytes].
-    held: usize,
     altered: u32,
     /// The names of files and folders that were asked for without a name.
     unnamed: HashSet<OsString>,
@@ -163,12 +168,12 @@ impl Target {
                 entries: Vec::new(),
                 paths: HashSet::new(),
                 is_listed: false,
-                held: 0,
                 altered: 0,
                 unnamed: HashSet::new(),
                 arriving: HashMap::new(),
                 given_up: HashSet::new(),
             }),
+            held: AtomicUsize::new(0),
             is_stopped: AtomicBool::new(false),
             progress: Progress::default(),
         })
@@ -191,14 +196,16 @@ impl Target {
         Target { asked: Asked::Trees(names, unnamed), ..self }
     }
 
-    /// Takes no listing that needs more memory than this [bytes]: a source that lies could list files for ever.
+    /// Takes no listing that needs more memory than this, with what fails of it [bytes]: a source that lies could list files for ever.
     pub fn listing_within(self, listing_memory: usize) -> Target {
         Target { listing_memory, ..self }
     }
 
-    /// What came of the copy so far.
-    pub fn report(&self) -> Report {
-        locked(&self.report).clone()
+    /// What came of the copy so far. What has failed is given away, so that it never stands in memory twice: a later report lacks it.
+    pub fn take_report(&self) -> Report {
+        let mut report = locked(&self.report);
+        let failed = std::mem::take(&mut report.failed);
+        Report { failed, ..report.clone() }
     }
 
     /// Ends the considering, and closes the files that are not complete: another attempt may write to them.
@@ -322,6 +329,7 @@ impl Target {
 
     fn act(&self, heard: ToTarget<'_>, peer: &dyn Peer) -> Result<bool, Failure> {
         let receiving = &mut *locked(&self.receiving);
+        self.check_held(receiving)?; // what has failed meanwhile
         match heard {
             ToTarget::Entries { .. } | ToTarget::Listed { .. } if receiving.is_listed => {
                 return Err(Failure::Malformed("the listing goes on after its end".to_owned()))
@@ -333,7 +341,8 @@ impl Target {
                 receiving.is_listed = true;
                 let mut report = locked(&self.report);
                 (report.files, report.size) = (files, size);
-                report.failed.extend(left_out.into_iter().map(|each| (each.path, each.reason)));
+                drop(report);
+                left_out.iter().for_each(|each| self.note_failure(&each.path, &each.reason));
                 self.progress.set_total(files, size);
                 self.enqueue(None);
             }
@@ -342,17 +351,17 @@ impl Target {
                 ends.into_iter().try_for_each(|number| self.end(receiving, number, peer))?;
             }
             ToTarget::Spoilt(number, why) => {
-                let path = receiving.entry(number)?.path.clone();
+                let entry = receiving.entry(number)?;
                 receiving.arriving.remove(&number);
                 if receiving.given_up.insert(number) {
-                    self.hold(receiving, path.len() + why.len())?;
-                    locked(&self.report).failed.push((path, why));
+                    self.note_failure(&entry.path, &why);
                 }
             }
             ToTarget::Refused(why) => return Err(Failure::PeerFailed(why)),
             // Else ranges that are lacking were asked for again meanwhile.
             ToTarget::Finished if receiving.arriving.is_empty() => {
                 self.finish_folders(receiving, peer)?;
+                self.check_held(receiving)?;
                 say(peer, &ToSource::Done)?;
                 return Ok(false);
             }
@@ -361,6 +370,7 @@ impl Target {
                 return Err(Failure::Malformed("the entries of the listing do not follow each other".to_owned()))
             }
         }
+        self.check_held(receiving)?;
         Ok(true)
     }
 
@@ -371,7 +381,8 @@ impl Target {
                 let text = format!("the listing names {:?}, which nobody has asked for", entry.path);
                 return Err(Failure::Malformed(text));
             }
-            self.hold(receiving, entry.path.len() + entry.link.len() + ENTRY_MEMORY)?;
+            self.hold(entry.path.len() + entry.link.len() + ENTRY_MEMORY);
+            self.check_held(receiving)?;
             let entry = Arc::new(entry);
             if !receiving.paths.insert(ByPath(entry.clone())) {
                 return Err(Failure::Malformed(format!("the listing names {:?} twice", entry.path)));
@@ -382,16 +393,32 @@ impl Target {
         Ok(())
     }
 
-    /// Notes that so many bytes more are kept of what the source says.
-    fn hold(&self, receiving: &mut Receiving, size: usize) -> Result<(), Failure> {
-        receiving.held += size;
-        match receiving.held > self.listing_memory {
-            true => Err(Failure::TooMuch(format!(
-                "the list of what there is to copy takes more than {} MiB of memory here, with {} files, folders and links so far",
-                self.listing_memory >> 20,
-                receiving.entries.len()
-            ))),
-            false => Ok(()),
+    /// Notes that so many bytes more are kept of what there is to copy; false if that is more than may be.
+    fn hold(&self, size: usize) -> bool {
+        self.held.fetch_add(size, Ordering::Relaxed).saturating_add(size) <= self.listing_memory
+    }
+
+    /// Ends the copy if more would be kept than may be.
+    fn check_held(&self, receiving: &Receiving) -> Result<(), Failure> {
+        if self.held.load(Ordering::Relaxed) <= self.listing_memory {
+            return Ok(());
+        }
+        let mut text = format!(
+            "the list of what there is to copy takes more than {} MiB of memory here, with {} files, folders and links so far",
+            self.listing_memory >> 20,
+            receiving.entries.len()
+        );
+        let failed = &locked(&self.report).failed;
+        if let Some((path, why)) = failed.first() {
+            text += &format!(" and {} failures (the first: {}: {why})", failed.len(), Path::new(path).display());
+        }
+        Err(Failure::TooMuch(text))
+    }
+
+    /// Notes what is not as it should be here, as long as there is memory for it: then the next message of the source ends the copy.
+    fn note_failure(&self, path: &OsStr, why: &str) {
+        if self.hold(FAILURE_MEMORY + TEXT_MEMORY * (path.len() + why.len())) {
+            locked(&self.report).failed.push((path.to_owned(), why.to_owned()));
         }
     }
 
@@ -555,7 +582,7 @@ impl Target {
     }
 
     fn failed(&self, number: u64, entry: &Entry, why: String, peer: &dyn Peer) -> Result<(), Stop> {
-        locked(&self.report).failed.push((entry.path.clone(), why.clone()));
+        self.note_failure(&entry.path, &why);
         say(peer, &ToSource::Failed(number, why))
     }
 

@@ -1,9 +1,10 @@
 use std::fs;
 
 use super::*;
-use crate::message::{around_chunk, entries, listed, spoilt};
+use crate::listing::LeftOut;
+use crate::message::{around_chunk, entries, finished, listed, spoilt};
 use crate::ranges::RANGE;
-use crate::tests::{file, Folder};
+use crate::tests::{file, link, Folder};
 
 /// A source that keeps what it is told.
 #[derive(Default)]
@@ -186,8 +187,7 @@ fn an_earlier_version_that_was_replaced_since_is_not_stored_because_all_of_it_st
 #[test]
 fn what_nobody_has_asked_for_ends_the_copy() {
     let folder = Folder::new();
-    let link = Entry { kind: Kind::Link, link: "/etc/passwd".into(), ..file("wanted", 0) };
-    for entry in [file("other", 1), Entry { kind: Kind::Folder, ..file("wanted", 0) }, link] {
+    for entry in [file("other", 1), Entry { kind: Kind::Folder, ..file("wanted", 0) }, link("wanted")] {
         let target = Target::new(Layout { base: folder.path().into(), name: None }, false).unwrap();
         let target = target.only(["wanted".into()].into());
         let done = target.hear(&entries(0, [&entry].into_iter()), &Kept::default());
@@ -251,17 +251,56 @@ fn a_source_that_lists_files_for_ever_is_stopped() {
 #[test]
 fn reasons_why_files_cannot_be_given_are_kept_once_and_count_as_the_listing_does() {
     let (folder, peer) = (Folder::new(), Kept::default());
-    let target = target_with_memory(&folder, 10_000);
+    let target = target_with_memory(&folder, 40_000);
     let files = [file("a", 1), file("b", 1), file("c", 1)];
     target.hear(&entries(0, files.iter()), &peer).unwrap();
     let why = "x".repeat(4000);
     for _ in 0..10 {
         target.hear(&spoilt(0, &why), &peer).unwrap();
     }
-    assert_eq!(target.report().failed, [("a".into(), why.clone())]);
+    assert_eq!(locked(&target.report).failed, [("a".into(), why.clone())]);
     target.hear(&spoilt(1, &why), &peer).unwrap();
     let failure = target.hear(&spoilt(2, &why), &peer).unwrap_err();
     assert!(matches!(failure, Failure::TooMuch(_)), "{failure}");
+}
+
+#[test]
+fn what_fails_here_counts_as_the_listing_does_and_the_next_message_ends_the_copy() {
+    let (folder, peer) = (Folder::new(), Kept::default());
+    let target = target_with_memory(&folder, 3 << 20);
+    let links: Vec<_> = (0..500).map(|number| link(&format!("missing/{number:0>4000}"))).collect();
+    target.hear(&entries(0, links.iter()), &peer).unwrap();
+    target.hear(&listed(500, 0, &[]), &peer).unwrap();
+    let listed_b = target.held.load(Ordering::Relaxed);
+    target.consider(&peer);
+    let told = locked(&peer.0).iter().filter(|told| matches!(told, ToSource::Failed(..))).count();
+    let kept = locked(&target.report).failed.len();
+    assert_eq!(told, 500); // or the source would wait
+    assert!(kept > 0 && kept * TEXT_MEMORY * 4000 < (3 << 20) - listed_b, "{kept}");
+    let failure = target.hear(&finished(), &peer).unwrap_err();
+    assert!(matches!(&failure, Failure::TooMuch(why) if why.contains(&format!("{kept} failures"))), "{failure}");
+}
+
+#[test]
+fn what_the_source_has_left_out_counts_as_the_listing_does() {
+    let folder = Folder::new();
+    let target = target_with_memory(&folder, 100_000);
+    let left_out: Vec<_> = (0..50).map(|_| LeftOut { path: "a".into(), reason: "x".repeat(1000) }).collect();
+    let failure = target.hear(&listed(0, 0, &left_out), &Kept::default()).unwrap_err();
+    assert!(matches!(failure, Failure::TooMuch(_)), "{failure}");
+    assert!((1..50).contains(&locked(&target.report).failed.len()));
+}
+
+#[test]
+fn a_report_gives_away_what_has_failed() {
+    let (folder, peer) = (Folder::new(), Kept::default());
+    let target = target_with_memory(&folder, usize::MAX);
+    target.hear(&entries(0, [&link("missing/link")].into_iter()), &peer).unwrap();
+    target.hear(&listed(1, 7, &[]), &peer).unwrap();
+    target.consider(&peer);
+    let (first, second) = (target.take_report(), target.take_report());
+    assert_eq!(first.failed, [("missing/link".into(), "No such file or directory".to_owned())]);
+    assert_eq!(second, Report { failed: Vec::new(), ..first });
 }
 
 #[test]
