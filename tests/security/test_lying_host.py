@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from commands import XMML
 from copy_messages import FileMessage
 from waiting import LIMIT_S
@@ -41,6 +42,22 @@ except BrokenPipeError:
     pass
 """
 
+
+#: Then gives `lib` as a link to a folder, and hangs up; at the next attempt, as a folder with a file.
+LINK_FIRST = f"""{READY}
+attempted = sys.argv[1] + "/attempted"
+if not os.path.exists(attempted):
+    open(attempted, "w").close()
+    say({int(FileMessage.ENTRIES)}, 0, [["lib", 2, 0, 0o777, 0, sys.argv[1] + "/home"]])
+    time.sleep(1)
+    sys.exit(255)
+say({int(FileMessage.ENTRIES)}, 0, [["lib", 1, 0, 0o755, 0, ""], ["lib/evil.pth", 0, 0, 0o644, 1, ""]])
+say({int(FileMessage.LISTED)}, 1, 0, [])
+hear({int(FileMessage.CONSIDERED)}, {int(FileMessage.STOPPED)})
+say({int(FileMessage.CHUNK)}, [], b"", [1])
+say({int(FileMessage.FINISHED)})
+hear({int(FileMessage.DONE)}, {int(FileMessage.STOPPED)})
+"""
 
 #: Then lists 4,000 entries of long names below a link, none of which can be made; the list takes 16 MB.
 FAILING = f"""{READY}
@@ -104,3 +121,17 @@ def test_a_host_of_which_everything_fails_takes_no_more_memory_than_it_may(tmp_p
     assert told.startswith("xmml cp: archive: the list of what there is to copy takes more than 32 MiB of memory here")
     assert "failures (the first: results/" in told
     assert memory_kib < BASE_KIB + (32 << 10)
+
+
+@pytest.mark.parametrize("there", ["mylib", "here/"])
+def test_a_host_that_gives_a_link_for_a_folder_has_nothing_written_where_it_leads(tmp_path: Path, there: str) -> None:
+    (tmp_path / "home").mkdir()
+    first, _ = answered_by(LINK_FIRST, tmp_path, "host:proj/lib", there)
+    assert first.returncode == 5
+    assert "host does not keep to the protocol" in first.stderr
+    copy = tmp_path / there / ("lib" if there.endswith("/") else "")
+    assert not copy.is_symlink()
+    second, _ = answered_by(LINK_FIRST, tmp_path, "host:proj/lib", there)
+    assert second.returncode == 0, second.stderr
+    assert (copy / "evil.pth").is_file()
+    assert list((tmp_path / "home").iterdir()) == []

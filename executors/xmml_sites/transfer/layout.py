@@ -21,7 +21,9 @@ def layout(destination: str, sources: int) -> Layout:
     """Where the copies of so many files or folders go.
 
     As with cp: into the destination if that is a folder, ends with a slash or there are several of them; else the one
-    copy gets the name of the destination.
+    copy gets the name of the destination. A destination that is a symbolic link to a folder is that folder, as with cp,
+    scp and rsync. No host makes such a link by an earlier attempt: the target takes none in the place of what was asked
+    for (`Entry::check` of native/transfer).
 
     Raises:
         OSError: the folder is not there or cannot be made.

@@ -48,7 +48,8 @@ impl Entry {
     /// Checks what the other end has sent.
     ///
     /// # Errors
-    /// Its values are impossible, or its path could lead out of the target; the text says so.
+    /// Its values are impossible, or it could lead out of the target; the text says so. A symbolic link that stands for all that was asked for
+    /// could: a later copy to the same place would be written where it leads. No source lists one, since [`listing`] follows it.
     pub fn check(&self) -> Result<(), String> {
         let (path, link) = (self.path.as_bytes(), self.link.as_bytes());
         if path.len() > LONGEST_PATH || link.len() > LONGEST_PATH {
@@ -60,6 +61,9 @@ impl Entry {
                 "the listing names {:?}, which could lead out of the folder that is copied to",
                 self.path
             ));
+        }
+        if self.kind == Kind::Link && !path.contains(&b'/') {
+            return Err(format!("the listing gives {:?} as a symbolic link, not what that leads to", self.path));
         }
         if self.size >= 1 << 63 || self.mode > 0o7777 {
             return Err(format!("the listing has impossible values for {:?}", self.path));
@@ -200,7 +204,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     use super::*;
-    use crate::tests::{file, Folder};
+    use crate::tests::{file, link, Folder};
 
     fn paths(source: PathBuf) -> Vec<OsString> {
         listing(&[source.into()]).map(|found| found.unwrap().entry.path).collect()
@@ -285,6 +289,13 @@ mod tests {
             assert!(refused.contains("listing"), "{refused}");
         }
         file("a/b..c/.d", 1).check().unwrap();
+    }
+
+    #[test]
+    fn what_was_asked_for_is_no_link_but_what_is_in_it_may_be_one() {
+        let refused = link("a").check().unwrap_err();
+        assert!(refused.contains("symbolic link"), "{refused}");
+        link("a/b").check().unwrap();
     }
 
     #[test]

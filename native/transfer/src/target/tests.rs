@@ -304,6 +304,20 @@ fn a_report_gives_away_what_has_failed() {
 }
 
 #[test]
+fn a_link_in_the_place_of_what_was_asked_for_ends_the_copy_and_is_not_made() {
+    let (folder, peer) = (Folder::new(), Kept::default());
+    for name in [None, Some("mylib".into())] {
+        let target = Target::new(Layout { base: folder.path().into(), name }, false).unwrap();
+        let target = target.trees(["lib".into()].into(), 0);
+        let failure = target.hear(&entries(0, [&link("lib")].into_iter()), &peer).unwrap_err();
+        assert!(matches!(&failure, Failure::Malformed(why) if why.contains("symbolic link")), "{failure}");
+        target.hear(&listed(1, 0, &[]), &peer).unwrap();
+        target.consider(&peer);
+        assert!(fs::read_dir(folder.path()).unwrap().next().is_none());
+    }
+}
+
+#[test]
 fn a_listing_that_goes_on_after_its_end_stops_the_copy() {
     let folder = Folder::new();
     for more in [entries(0, [&file("file", 1)].into_iter()), listed(0, 0, &[])] {

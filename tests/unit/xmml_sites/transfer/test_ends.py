@@ -267,6 +267,34 @@ def test_links_at_the_target_are_never_followed(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "outside") == []
 
 
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_a_link_that_is_named_is_followed_at_both_sides(tree: Path, tmp_path: Path, slash: str) -> None:
+    (tmp_path / "latest").symlink_to(tree)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "to").symlink_to("outside")
+    assert clean(copied([tmp_path / "latest"], f"{tmp_path}/to{slash}", asked=["latest"]))
+    assert content(tmp_path / "outside/latest") == content(tree)
+    assert (tmp_path / "to").is_symlink()
+
+
+@pytest.mark.parametrize("name", ["new", "folder"])
+def test_what_was_asked_for_is_never_made_a_link(tmp_path: Path, name: str) -> None:
+    """The next copy to the same place would follow it."""
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "to/folder").mkdir(parents=True)
+
+    def give_a_link(message: bytes) -> bytes:
+        kind, values = read(message)
+        if kind == FileMessage.ENTRIES:
+            values[1] = [["lib", 2, 0, 0o777, 0, str(tmp_path)]]
+        return written(kind, *values)
+
+    result = copied([tmp_path / "lib"], f"{tmp_path}/to/{name}", change=give_a_link, asked=["lib"])
+    assert isinstance(result.target, Malformed)
+    assert "symbolic link" in str(result.target)
+    assert [str(path.relative_to(tmp_path)) for path in (tmp_path / "to").rglob("*")] == ["to/folder"]
+
+
 def test_a_listing_that_leads_out_of_the_target_stops_the_copy(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("evil")
     (tmp_path / "to").mkdir()
