@@ -14,7 +14,6 @@ _COMMANDS = ("Cc", "Cs", "Zl", "Zp")
 #: What follows these is shown in another order.
 _REORDERING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _COLOUR = re.compile(r"(\x1b\[[0-9;]{0,30}m)")
-_OVERWRITTEN = re.compile(r"[^\n]*\r(?!\n)(?=[^\n])")
 
 
 def printable(text: str) -> str:
@@ -35,7 +34,7 @@ def shown(text: str) -> str:
     >>> shown("10 %\\r20 %\\n\\x1b[31mred\\x1b[0m\\x1b[2J")
     '20 %\\n\\x1b[31mred\\x1b[0m�[2J'
     """
-    text = _OVERWRITTEN.sub("", text).replace("\r", "")
+    text = "\n".join(map(_last_words, text.split("\n"))) if "\r" in text else text
     pieces = _COLOUR.split(text)
     return "".join(piece if number % 2 else _plain(piece) for number, piece in enumerate(pieces))
 
@@ -74,6 +73,11 @@ def guarded_terminal() -> Iterator[None]:
 def unguarded(stream: TextIO) -> TextIO:
     """Return a stream for whoever commands the terminal, or has been told to let others do it."""
     return stream.unguarded if isinstance(stream, _Guarded) else stream
+
+
+def _last_words(line: str) -> str:
+    """Return what a terminal shows of a line after its writer has gone back to its beginning (`\\r`) for the last time."""
+    return line[line.rfind("\r", 0, max(0, len(line) - 1)) + 1 :].replace("\r", "")
 
 
 def _is_command(character: str) -> bool:

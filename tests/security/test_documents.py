@@ -196,6 +196,7 @@ BOMBS = {
     "elements without end": {"description": "<a>" * 100_000},
     "files that include each other": {"description": '<xi:include href="again.xml"/>'},
     "copies without end": {"instance": '<instance id="b" submodel="A" multiplicity="999999999"/>'},
+    "a name with blanks without end": {"instance": f'<coupling from="a.b{" " * 500_000}x" to="a.c"/>'},
     "a pipe": {"description": INCLUDE.format("pipe")},
 }
 #: What a command may take of the address space [bytes].

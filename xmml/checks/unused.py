@@ -19,7 +19,9 @@ from xmml.tree import Element
 #: If more ports than these are open, somebody is still writing, and no pairs are looked for among them.
 MOST_PARTNERED = 200
 
-_END = re.compile(r"\s*([^.\[]*)(?:\[[^\]]*\])?\.?(.*?)\s*", re.DOTALL)
+#: Instance, index and port. White space around the whole is stripped before: within the pattern it would be tried at
+#: every length, which takes the square of its length.
+_END = re.compile(r"([^.\[]*)(?:\[[^\]]*\])?\.?(.*)", re.DOTALL)
 
 
 class _Coupled:
@@ -47,7 +49,7 @@ class _Coupled:
         if text is None:
             self.is_unclear = True
             return
-        match = _END.fullmatch(text)
+        match = _END.fullmatch(text.strip())
         instance, port = match.groups() if match else ("", "")
         entry = index.instances.get(instance)
         if entry is None:

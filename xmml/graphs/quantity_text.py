@@ -74,7 +74,7 @@ def wrapped(text: str, most: int, lines: int) -> list[str]:
         lines: the last one ends with `…` if there are more words than these lines hold.
     """
     shown: list[str] = []
-    for part in re.split(r"\s+(?=(?:and|or)\b)", text.strip()):
+    for part in re.split(r"(?<!\s)\s+(?=(?:and|or)\b)", text.strip()):
         pieces = [part] if len(part) <= most else [shortened(word, most) for word in part.split()]
         for piece in filter(None, pieces):
             if shown and len(shown[-1]) + 1 + len(piece) <= most:

@@ -279,10 +279,10 @@ class Pbs:
 
     def parse_limits(self, answer: CommandResult) -> QueueLimits:
         """From `resources_max` and `resources_default` of the queues that are open."""
-        default = re.search(r"^\s*default_queue = (\S+)", answer.stdout, re.MULTILINE)
+        default = re.search(r"^[ \t]*default_queue = (\S+)", answer.stdout, re.MULTILINE)
         texts = re.split(r"^Queue: ", answer.stdout, flags=re.MULTILINE)[1:]
         queues = {
-            text.partition("\n")[0].strip(): dict(re.findall(r"^\s+(\S+) = (.*)$", text, re.MULTILINE))
+            text.partition("\n")[0].strip(): dict(re.findall(r"^[ \t]+(\S+) = (.*)$", text, re.MULTILINE))
             for text in texts
         }
         return QueueLimits(

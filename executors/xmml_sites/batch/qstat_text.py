@@ -19,6 +19,6 @@ def jobs(text: str) -> dict[str, Mapping[str, str]]:
 def facts(text: str) -> Mapping[str, str]:
     """Return the facts of one job. Long values are continued in lines that begin with a tabulator."""
     found: dict[str, str] = {}
-    for name, value in re.findall(r"^\s+([\w.]+) = (.*)$", re.sub(r"\n\t", "", text), re.MULTILINE):
+    for name, value in re.findall(r"^[ \t]+([\w.]+) = (.*)$", re.sub(r"\n\t", "", text), re.MULTILINE):
         found.setdefault(name, value)  # what comes again stands in the environment of somebody
     return found

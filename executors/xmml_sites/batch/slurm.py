@@ -301,7 +301,7 @@ class Slurm:
     def parse_limits(self, answer: CommandResult) -> QueueLimits:
         """From the lines of all of them. Without a default time Slurm gives a job the longest one."""
         lines = answer.stdout.splitlines()
-        partitions = [dict(re.findall(r"(\w+)=(\S*)", line)) for line in lines if line.startswith("PartitionName=")]
+        partitions = [dict(re.findall(r"\b(\w+)=(\S*)", line)) for line in lines if line.startswith("PartitionName=")]
         rows = [line.split("|") for line in lines]
         nodes = [fields for kind, *fields in rows if kind == "NODES"]
         accounts, qos = (

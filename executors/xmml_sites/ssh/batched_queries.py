@@ -9,7 +9,7 @@ from xmml_sites.ssh.command_result import CommandResult
 
 #: Stands behind each answer, with its exit status.
 _MARK = "xmml-answered"
-_ANSWER = re.compile(rf"(.*?)\n{_MARK} (\d+)\n", re.DOTALL)
+_END_OF_ANSWER = re.compile(rf"\n{_MARK} (\d+)\n")
 
 
 def batched(commands: Sequence[str]) -> str:
@@ -20,4 +20,8 @@ def batched(commands: Sequence[str]) -> str:
 def answers_of(answer: CommandResult) -> list[CommandResult]:
     """Return the answers that have come, in the order of the commands; each has all that its command wrote as its
     output and as its errors."""
-    return [CommandResult(int(status), text, text) for text, status in _ANSWER.findall(answer.stdout)]
+    texts_and_ends = _END_OF_ANSWER.split(answer.stdout)
+    return [
+        CommandResult(int(status), text, text)
+        for text, status in zip(texts_and_ends[::2], texts_and_ends[1::2], strict=False)  # an answer that was cut is none
+    ]

@@ -41,7 +41,7 @@ _REFUSED = re.compile(
     r"^.*(Permission denied|Too many authentication failures|No more authentication).*$", re.MULTILINE
 )
 _CONFIGURATION = re.compile(r"Bad configuration option|bad configuration options|Bad owner or permissions")
-_FINGERPRINT = re.compile(r"(\w+) key sent by the remote host is\s+(SHA256:\S+?)\.?\s", re.IGNORECASE)
+_FINGERPRINT = re.compile(r"\b(\w+) key sent by the remote host is\s+(SHA256:\S+?)\.?\s", re.IGNORECASE)
 
 
 class OpensshTransport(ChannelTransport):

@@ -27,7 +27,8 @@ _MEANT = {
     "Gb": "Gbit",
     "Mb": "Mbit",
 }
-_NUMBER_AND_WORD = re.compile(r"\s*([-+0-9.eE]*[0-9.])\s*([^\d\s]*?)\s*")
+#: Every part takes what it can and gives nothing back, so that a text is read once whatever stands in it.
+_NUMBER_AND_WORD = re.compile(r"(?>([-+0-9.eE]*[0-9.]))\s*+([^\d\s]*+)")
 _CLOCK = re.compile(r"\s*(?:(\d{1,6})-)?(\d{1,6}):(\d{2})(?::(\d{2}))?\s*")
 
 
@@ -61,7 +62,7 @@ def rate(text: str) -> float:
 
 
 def _quantity(text: str, dimension: Dimension, example: str) -> Quantity:
-    match = _NUMBER_AND_WORD.fullmatch(text)
+    match = _NUMBER_AND_WORD.fullmatch(text.strip())
     if match is not None:
         number, word = match.groups()
         if word in BINARY and dimension is Dimension.DATA:
@@ -85,6 +86,6 @@ def _quantity(text: str, dimension: Dimension, example: str) -> Quantity:
 
 def _meant(text: str) -> str | None:
     """Return, quoted, what a text was probably meant to be."""
-    match = _NUMBER_AND_WORD.fullmatch(text)
+    match = _NUMBER_AND_WORD.fullmatch(text.strip())
     meant = _MEANT.get(match.group(2)) if match else None
     return f'"{match.group(1)} {meant}"' if match and meant else None

@@ -49,6 +49,7 @@ ENDLESS = {
     "blanks": ('delta="1 s"', f'delta="1{" " * 1_000_000}!"'),
     "letters": ('delta="1 s"', f'delta="1 {"a" * 1_000_000}!"'),
     "dots": ('from="macro.state"', f'from="{"a." * 1_000_000}"'),
+    "port": ('from="macro.state"', f'from="macro.state{" " * 300_000}x"'),
     "reference": ('submodel="Reaction"', f'submodel="{"ab" * 100_000}"'),
     "formula": ("</definitions>", f'<filter id="f" type="reduction" factor="{"(" * 1_000_000}"/></definitions>'),
     "methods": ('run:methods="shm', f'run:methods="{"tcp," * 30_000}shm'),
