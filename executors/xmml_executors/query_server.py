@@ -37,6 +37,10 @@ FIGURES_WITHIN_S = 2.0
 CHANGE_WITHIN_S = 45.0
 #: A longer question is none.
 LONGEST_QUESTION_BYTES = 1 << 20
+#: Connections that wait to be accepted (the kernel may allow fewer), and those accepted before anything else is done.
+#: Every user of the machine can connect; others are turned away as soon as they are accepted.
+BACKLOG = 1024
+ACCEPTED_AT_ONCE = 64
 
 
 @dataclass
@@ -88,7 +92,7 @@ class QueryServer:
         self._listener.setblocking(False)
         name = f"xmml-questions-{os.urandom(12).hex()}"
         self._listener.bind(f"\0{name}")
-        self._listener.listen(16)
+        self._listener.listen(BACKLOG)
         folder.write(DOOR, name.encode(), 0o600)
         selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
@@ -131,10 +135,14 @@ class QueryServer:
         self._folder.remove(DOOR)
 
     def _accept(self) -> None:
-        try:
-            connection, _ = self._listener.accept()
-        except OSError:
-            return
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self._admit(connection)
+
+    def _admit(self, connection: socket.socket) -> None:
         if not is_ours(connection):
             connection.close()
             return

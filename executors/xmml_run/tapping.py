@@ -14,7 +14,7 @@ from xmml.units import Dimension, UnitError, parse
 from xmml_run.arguments import add_run_argument, ports
 from xmml_run.errors import NotARun
 from xmml_run.inspection import open_run, read_own_run
-from xmml_run.run_queries import ask
+from xmml_run.run_queries import ask, no_answer
 from xmml_run.terminal_text import shown
 
 
@@ -67,10 +67,8 @@ def join_as_tap(options: Namespace, command: str) -> None:
     read_own_run(folder)
     answer = ask(folder, AskTap(options.ports, options.select, options.limit))
     if answer is None:
-        raise NotARun(
-            f"{folder.path} has ended, or does not go on on this machine; a tap joins a run that goes on, on the "
-            "machine of its xmml-run"
-        )
+        where = "a tap joins a run that goes on, on the machine of its xmml-run"
+        raise no_answer(folder, f"has ended, or does not go on on this machine; {where}")
     if "error" in answer:
         raise NotARun(answer["error"])
     for name in [each for each in os.environ if each.startswith("XMML_")]:

@@ -76,7 +76,7 @@ def unguarded(stream: TextIO) -> TextIO:
 
 
 def _last_words(line: str) -> str:
-    """Return what a terminal shows of a line after its writer has gone back to its beginning (`\\r`) for the last time."""
+    """Return what is behind the place where the writer of a line has begun it again (`\\r`) for the last time."""
     return line[line.rfind("\r", 0, max(0, len(line) - 1)) + 1 :].replace("\r", "")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -183,6 +184,40 @@ while True:
     connection, _ = listener.accept()
     connection.sendall(b'{"instances": {}, "conduits": [], "stopping": true}\n')
 """
+
+
+#: Connects to the socket of a run as fast as it can, and hangs up.
+FLOODS = r"""import socket, sys
+while True:
+    for number in range(1000):
+        with socket.socket(socket.AF_UNIX) as stream:
+            stream.setblocking(False)
+            try:
+                stream.connect(f"\0{sys.argv[1]}")
+            except BlockingIOError:
+                if number == 999:
+                    print("full", flush=True)
+"""
+
+
+@needs_root
+def test_nobody_else_makes_a_run_that_goes_on_look_dead(place: Path) -> None:
+    models = Models(place)
+    going = models.start(models.write({"a": WAIT, "b": WAIT}))
+    going.wait_for_event("started", 2)
+    name = (going.folder / ".questions").read_text()
+    words = as_another_user(system_python(), "-c", FLOODS, name)
+    with contextlib.ExitStack() as stack:
+        for _ in range(2):
+            flooding = stack.enter_context(subprocess.Popen(words, stdout=subprocess.PIPE, text=True, cwd="/"))
+            stack.callback(flooding.kill)
+            assert flooding.stdout is not None
+            assert flooding.stdout.readline() == "full\n"
+        assert do("xmml", "status", going.folder).stdout.startswith("run: running\n")
+        ended = do("xmml", "cancel", going.folder, timeout=LIMIT_S)
+    assert ended.returncode == 0, ended
+    assert "ended; its folder here stays" in ended.stdout
+    assert going.end().status != 0
 
 
 @needs_root

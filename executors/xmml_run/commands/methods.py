@@ -18,7 +18,7 @@ from xmml_run.arguments import add_run_argument
 from xmml_run.conduit_table import conduit_lines
 from xmml_run.errors import NotARun
 from xmml_run.inspection import open_run, read_own_run, read_run
-from xmml_run.run_queries import ask
+from xmml_run.run_queries import ask, no_answer
 from xmml_run.terminal_text import printable
 
 DESCRIPTION = "Say how the conduits of a run travel; with --set, have them travel otherwise while messages pass."
@@ -74,7 +74,7 @@ def wanted_methods(text: str) -> list[str]:
 def _change(folder: OpenFolder, conduits: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> list[str]:
     answer = ask(folder, AskChange([row["id"] for row in conduits], methods))
     if answer is None:
-        raise NotARun(f"{folder.path} does not go on (on this machine): there is nothing to change")
+        raise no_answer(folder, "does not go on (on this machine): there is nothing to change")
     if "error" in answer:
         return [answer["error"]]
     names = {row["id"]: row["name"] for row in conduits}
