@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
-from commands import do
+from commands import XMML, do
 from faulty_models import RECEIVE, SEND, Models
+from waiting import LIMIT_S
 
 SITES = """
 [site.here]
@@ -34,3 +36,32 @@ def test_who_plans_with_it_executes_nothing_and_contacts_nobody(tmp_path: Path, 
         with pytest.raises(BlockingIOError):
             listener.accept()
     assert not (tmp_path / "executed").exists()
+
+
+HOSTILE = {
+    "a time": ('[site.a]\nssh = "a"\ncores = 4\nwalltime = "' + ".e" * 100_000 + ' x y"\n', "walltime"),
+    "a size": ('[site.a]\nssh = "a"\ncores = 4\nmemory = "1' + " " * 100_000 + 'x y"\n', "memory"),
+    "digits": ("[site.a]\ncores = " + "9" * 100_000 + "\n", "more than 64 bits"),
+    "a dotted key": (".".join(["a"] * 50_000) + " = 1\n", "more than 64 parts"),
+    "a dotted table": ("[" + " . ".join(['"a"'] * 50_000) + "]\n", "more than 64 parts"),
+    "tables in tables": ("a = " + "{a = " * 330 + "1" + "}" * 330 + "\n", "S0"),
+    "parts of parts": (
+        '[site.s0]\nssh = "a"\ncores = 4\n'
+        + "".join(f'[site.s{number}]\nlike = "s{number - 1}"\n' for number in range(1, 20_000)),
+        "more than 16 deep",
+    ),
+}
+#: What a command may take of the address space [bytes].
+MOST_BYTES = 1 << 30
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_file_that_is_hard_to_read_is_refused_at_once(tmp_path: Path, what: str) -> None:
+    model = Models(tmp_path).write({"a": SEND, "b": RECEIVE})
+    text, said = HOSTILE[what]
+    (tmp_path / "sites.toml").write_text(text)
+    words = ["prlimit", f"--as={MOST_BYTES}", XMML, "plan", model, "--sites", tmp_path / "sites.toml"]
+    planned = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S)
+    assert planned.returncode == 1, planned
+    assert said in planned.stderr
+    assert "Traceback" not in planned.stderr

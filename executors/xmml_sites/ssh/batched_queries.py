@@ -20,8 +20,5 @@ def batched(commands: Sequence[str]) -> str:
 def answers_of(answer: CommandResult) -> list[CommandResult]:
     """Return the answers that have come, in the order of the commands; each has all that its command wrote as its
     output and as its errors."""
-    texts_and_ends = _END_OF_ANSWER.split(answer.stdout)
-    return [
-        CommandResult(int(status), text, text)
-        for text, status in zip(texts_and_ends[::2], texts_and_ends[1::2], strict=False)  # an answer that was cut is none
-    ]
+    parts = _END_OF_ANSWER.split(answer.stdout)  # each text, its status; and at last one that was cut off
+    return [CommandResult(int(status), text, text) for text, status in zip(parts[:-1:2], parts[1::2], strict=True)]

@@ -209,11 +209,19 @@ class SiteCatalogue:
     def _by_pair(self) -> Mapping[frozenset[str], Link]:
         return {frozenset(link.between): link for link in self.links}
 
+    @cached_property
+    def _clusters(self) -> Mapping[str, str]:
+        found: dict[str, str] = {}
+        for site in self.sites:
+            top = site
+            while (parent := self.sites[top].like) is not None:
+                top = parent
+            found[site] = top
+        return found
+
     def cluster(self, name: str) -> str:
         """Return the first of the sites that share login node, files and relay with a site: follow `like` upwards."""
-        while (parent := self.sites[name].like) is not None:
-            name = parent
-        return name
+        return self._clusters[name]
 
     def link(self, one: str, other: str) -> Link:
         """Return what lies between two different sites.
@@ -229,7 +237,17 @@ class SiteCatalogue:
             return Link(
                 (one, other), WITHIN_LATENCY_S, WITHIN_BANDWIDTH, methods=("tcp", "relay"), encrypt=False, assumed=True
             )
-        return self._by_pair.get(frozenset(ends)) or Link((one, other), assumed=True)
+        of_clusters = self._by_pair.get(frozenset(ends)) if ends != (one, other) else None
+        return of_clusters or Link((one, other), assumed=True)
+
+    @cached_property
+    def _linked(self) -> frozenset[str]:
+        return frozenset(site for link in self.links for site in link.between)
+
+    def is_plain_part(self, name: str) -> bool:
+        """Whether a site is a part of a cluster that has no link of its own: where the others of its cluster that have
+        none can send, it can, and as fast."""
+        return self.sites[name].like is not None and name not in self._linked
 
     def only(self, names: Iterable[str]) -> SiteCatalogue:
         """Return the part of the catalogue with these sites and those they are `like`, and the links between them."""

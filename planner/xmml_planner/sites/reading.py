@@ -25,6 +25,8 @@ from xmml_planner.sites.toml_positions import Node, Span, TomlError, parse_toml
 
 #: Far more than any catalogue needs; a larger file is something else.
 MOST_BYTES = 10_000_000
+#: So many times a site can be a part of a part: a partition of a partition of a cluster is two.
+MOST_LIKE = 16
 
 #: The codes of what can be wrong with a file of sites.
 CODES: Mapping[str, str] = {
@@ -89,6 +91,7 @@ class _Reader:
         self._source = Source(file, text)
         self._file = file
         self._problems: list[Problem] = []
+        self._is_too_deep = False
 
     def catalogue(self) -> SiteCatalogue:
         try:
@@ -286,9 +289,19 @@ class _Reader:
                 if parent == name:
                     self._problem("S06", f"site {name} is, in the end, like itself", span, "leave out one of them")
                 return None
+            if len(seen) > MOST_LIKE:
+                self._too_deep(name, nodes[name]["like"].value_span)
+                return None
             seen.append(parent)
             values = {**{key: value for key, value in own[parent].items() if key != "like"}, **values}
         return values
+
+    def _too_deep(self, name: str, span: Span) -> None:
+        """Tell once that sites are parts of parts without end."""
+        if not self._is_too_deep:
+            self._is_too_deep = True
+            message = f"site {name} is a part of a part of a part ..., more than {MOST_LIKE} deep"
+            self._problem("S06", message, span, "let it be like the cluster itself, and say how it differs")
 
     def _fits_together(self, name: str, node: Node, values: Mapping[str, Any], written: Collection[str]) -> None:
         """Look at one site as a whole.

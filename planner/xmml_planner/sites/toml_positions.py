@@ -30,6 +30,22 @@ _STRING = re.compile(
     re.DOTALL,
 )
 _SCALAR = re.compile(r"[^,\]}#\r\n]+")
+#: The pieces of a text that need not be TOML, each of which is read once: comments, texts (one that is not closed ends
+#: with its line, or with the document), blanks, dots, words, and any other character.
+_TOKEN = re.compile(
+    r"#[^\n]*+"
+    r'|"""(?:[^\\]|\\.)*?(?:"{3,5}|\\?\Z)'
+    r"|'''.*?(?:'{3,5}|\Z)"
+    r'|"(?:[^"\\\n]|\\.)*+"?'
+    r"|'[^'\n]*+'?"
+    r"|[ \t]++"
+    r"|(?P<dot>\.)"
+    r"|[A-Za-z0-9_-]++"
+    r"|.",
+    re.DOTALL,
+)
+#: Parts that a dotted key may have: the reader of the standard library takes the square of their number in memory.
+MOST_PARTS = 64
 _PLACE = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 
 
@@ -74,10 +90,13 @@ def parse_toml(text: str) -> Node:
     """Return the document as a tree of values that know their places (offsets in the text).
 
     Raises:
-        TomlError: the text is not TOML.
+        TomlError: the text is not TOML, or too deep, or has a number that TOML does not have.
     """
+    _check_keys(text)
     try:
         document = tomllib.loads(text)
+        root = Node(document)
+        _Scanner(text, root).document()
     except tomllib.TOMLDecodeError as error:
         place = _PLACE.search(str(error))
         message = _PLACE.sub("", str(error))
@@ -85,9 +104,36 @@ def parse_toml(text: str) -> Node:
         raise TomlError(message, line, column) from None
     except RecursionError:
         raise TomlError("arrays or tables are nested too deeply", 1, 1) from None
-    root = Node(document)
-    _Scanner(text, root).document()
+    except TomlError:
+        raise
+    except ValueError:  # Python reads a number only up to so many digits
+        place = _ENDLESS.search(text)
+        raise _at(text, place.start() if place else 0, _BEYOND) from None
     return root
+
+
+_ENDLESS = re.compile(r"(?<![0-9_])[0-9_]{1000}")
+_BEYOND = "a whole number has more than 64 bits"
+
+
+def _check_keys(text: str) -> None:
+    """Look at the parts of every dotted key, before anything is made of them.
+
+    Raises:
+        TomlError: a key has too many.
+    """
+    dots, is_behind_dot = 0, False
+    for token in _TOKEN.finditer(text):
+        if token.lastgroup == "dot":
+            dots, is_behind_dot = dots + 1, True
+            if dots >= MOST_PARTS:
+                raise _at(text, token.start(), f"a key has more than {MOST_PARTS} parts")
+        elif token.group()[0] not in " \t":  # the same key goes on only behind a dot
+            dots, is_behind_dot = (dots if is_behind_dot else 0), False
+
+
+def _at(text: str, offset: int, message: str) -> TomlError:
+    return TomlError(message, text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
 
 
 class _Scanner:
@@ -179,6 +225,8 @@ class _Scanner:
             match = _SCALAR.match(self._text, start)
             assert match is not None
             self._at = start + len(match.group().rstrip())
+            if type(value) is int and value.bit_length() > 64:
+                raise _at(self._text, start, _BEYOND)
         made.value_span = start, self._at
         made.key_span = key_span or made.value_span
         return made

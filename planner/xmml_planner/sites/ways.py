@@ -78,7 +78,7 @@ class Ways:
         link = self.catalogue.link(one, other)
         if "tcp" in link.methods and (not only or "tcp" in only):
             return Way((one, other), "tcp", link.latency_s, link.bandwidth, link.assumed)
-        path = self._relayed[one].get(other)
+        path = [one, other] if self._are_plain_parts(one, other) else self._relayed[one].get(other)
         if path is None or (only and "relay" not in only):
             return None
         links = [self.catalogue.link(first, second) for first, second in pairwise(path)]
@@ -111,12 +111,24 @@ class Ways:
     def _is_reached_by_ssh(self, site: Site) -> bool:
         return site.relay is not None and (site.relay.through_ssh or site.is_here)
 
+    def _are_plain_parts(self, one: str, other: str) -> bool:
+        """Whether two sites are parts of one cluster that differ in nothing on the way to others: no way leads from one
+        over the other. Hops between all the parts of a large cluster would make the search for ways take the cube of
+        their number."""
+        catalogue = self.catalogue
+        return (
+            catalogue.is_plain_part(one)
+            and catalogue.is_plain_part(other)
+            and catalogue.cluster(one) == catalogue.cluster(other)
+            and None not in (catalogue[one].relay, catalogue[other].relay)
+        )
+
     def _relay_hops(self) -> networkx.Graph:
         graph = networkx.Graph()
         graph.add_nodes_from(self.catalogue.sites)
         for one, other in combinations(self.catalogue.sites, 2):
             link = self.catalogue.link(one, other)
-            if None in (self.catalogue[one].relay, self.catalogue[other].relay):
+            if None in (self.catalogue[one].relay, self.catalogue[other].relay) or self._are_plain_parts(one, other):
                 continue
             if "relay" in link.methods and self.dialling(one, other) is not None:
                 graph.add_edge(one, other, weight=link.latency_s + TYPICAL_BYTES / link.bandwidth)

@@ -27,7 +27,7 @@ Found = tuple[str, "re.Pattern[str] | re.Pattern[bytes]", str]
 
 
 def patterns() -> Iterator[Found]:
-    """Yield name, pattern and use of the regular expressions of the packages that are known without calling anything."""
+    """Yield name, pattern and use of the regular expressions of the packages, but for those made of variables."""
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             text = path.read_text(encoding="utf-8")

@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from bounds import bounded_time
 from site_files import FULL, MISTAKES
 from xmml_planner.sites import HERE, Link, RelaySite, SitesError, local_catalogue, read_sites, sites_from_text
-from xmml_planner.sites.reading import CODES
+from xmml_planner.sites.reading import CODES, MOST_LIKE
 
 
 def problems(text: str) -> list[str]:
@@ -194,3 +195,28 @@ def test_of_a_file_that_is_not_there_the_one_with_a_similar_name_is_suggested(tm
 def test_control_characters_of_a_file_do_not_reach_the_terminal() -> None:
     (told,) = problems('[site."\\u001b[2J"]\n')
     assert "\x1b" not in told
+
+
+def chain(length: int) -> str:
+    """Return a cluster with a part of a part of ... it."""
+    rest = "".join(f'[site.s{number}]\nlike = "s{number - 1}"\n' for number in range(1, length + 1))
+    return f'[site.s0]\nssh = "a"\ncores = 4\n{rest}'
+
+
+def test_parts_of_parts_are_read_to_a_depth_and_then_refused_once_with_their_place() -> None:
+    assert sites_from_text(chain(MOST_LIKE))[f"s{MOST_LIKE}"].cores == 4
+    (told,) = problems(chain(MOST_LIKE + 3))
+    assert told.startswith(f"sites.toml:{2 * MOST_LIKE + 5}:8: error[S06]: site s{MOST_LIKE + 1} is a part of a part")
+
+
+def test_a_large_catalogue_is_read() -> None:
+    text = "".join(f'[site.s{number}]\nssh = "host{number}"\ncores = 4\n' for number in range(2000))
+    with bounded_time():
+        assert len(sites_from_text(text).sites) == 2000
+
+
+@pytest.mark.parametrize("key", ["walltime", "queue_wait", "memory"])
+@pytest.mark.parametrize("text", [".e" * 100_000 + " x y", "1" + " " * 100_000 + "x y", "1" * 100_000, "." * 100_000])
+def test_an_endless_quantity_is_refused_at_once(key: str, text: str) -> None:
+    with bounded_time():
+        assert any(f"site a: {key}: " in told for told in problems(f'[site.a]\ncores = 4\n{key} = "{text}"\n'))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tomllib
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from xmml_planner.sites.toml_positions import Node, TomlError, parse_toml
+from xmml_planner.sites.toml_positions import MOST_PARTS, Node, TomlError, parse_toml
 
 EVERYTHING = '''\
 plain = 1 # comment
@@ -138,3 +139,52 @@ def test_an_error_has_its_place(text: str, line: int, column: int) -> None:
 def test_deep_nesting_is_an_error_and_no_crash() -> None:
     with pytest.raises(TomlError):
         parse_toml("a = " + "[" * 100_000)
+
+
+@pytest.mark.parametrize("depth", range(300, 400, 5))
+def test_tables_in_tables_are_read_or_refused(depth: int) -> None:
+    with contextlib.suppress(TomlError):  # by how deep the test itself is called
+        parse_toml("a = " + "{a = " * depth + "1" + "}" * depth)
+
+
+def key(parts: int, part: str = "a", dot: str = ".") -> str:
+    return dot.join([part] * parts)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        (f"b = 1\n{key(MOST_PARTS + 1)} = 1\n", 2, 2 * MOST_PARTS),
+        (f"[{key(MOST_PARTS + 1)}]\n", 1, 2 * MOST_PARTS + 1),
+        (f"[[{key(MOST_PARTS + 1)}]]\n", 1, 2 * MOST_PARTS + 2),
+        (f"b = [1, {{ {key(MOST_PARTS + 1, chr(34) * 2, ' . ')} = 1 }}]\n", 1, 5 * MOST_PARTS + 9),
+    ],
+)
+def test_a_key_of_too_many_parts_is_refused_where_it_goes_too_far(text: str, line: int, column: int) -> None:
+    with pytest.raises(TomlError, match=f"more than {MOST_PARTS} parts") as caught:
+        parse_toml(text)
+    assert (caught.value.line, caught.value.column) == (line, column)
+
+
+def test_dots_elsewhere_are_not_counted() -> None:
+    check(f"{key(MOST_PARTS)} = 1\n")
+    check(f'# {key(1000)}\nb = "{key(1000)}"\nc = \'\'\'\n{key(1000)}\'\'\'\nd = """\\"{key(1000)}"""\n')
+    check(f"b = [{', '.join(['1.5'] * 1000)}]\n")
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "-" + "9_" * 2500 + "9", "0x" + "f" * 5000, str(2**70)])
+def test_a_number_that_toml_does_not_have_is_refused_with_its_place(number: str) -> None:
+    with pytest.raises(TomlError, match="more than 64 bits") as caught:
+        parse_toml(f"a = 1\nb = {number}\n")
+    assert (caught.value.line, caught.value.column) in ((2, 5), (2, 6))
+
+
+@given(st.text(alphabet="a.\"'\\\n#[]{}= ", max_size=60))
+def test_any_text_is_read_or_refused_as_the_standard_library_does(text: str) -> None:
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        with pytest.raises(TomlError):
+            parse_toml(text)
+    else:
+        parse_toml(text)
