@@ -60,7 +60,7 @@ def test_a_file_that_is_hard_to_read_is_refused_at_once(tmp_path: Path, what: st
     model = Models(tmp_path).write({"a": SEND, "b": RECEIVE})
     text, said = HOSTILE[what]
     (tmp_path / "sites.toml").write_text(text)
-    words = ["prlimit", f"--as={MOST_BYTES}", XMML, "plan", model, "--sites", tmp_path / "sites.toml"]
+    words = ["prlimit", f"--as={MOST_BYTES}", XMML, "plan", str(model), "--sites", str(tmp_path / "sites.toml")]
     planned = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S)
     assert planned.returncode == 1, planned
     assert said in planned.stderr
