@@ -22,8 +22,8 @@ class InlineProgram:
 
     ``me`` is the instance, ``t`` the time of the step in seconds, ``step`` its number and ``run`` the number of the
     pass, both from 0. Before an operator's code runs, its coupled in ports are received into variables of their
-    names (``None`` for the state of the previous pass in the first); after ``Oi`` and ``Of`` their coupled out ports are
-    sent from variables of their names.
+    names (``None`` for the state of the previous pass in the first); after ``Oi`` and ``Of`` their coupled out ports
+    are sent from variables of their names.
     """
 
     def __init__(self, me: Instance, codes: Sequence[dict[str, Any]]) -> None:
