@@ -637,7 +637,7 @@ def test_what_a_killed_writer_left_keeps_nobody_from_writing(tmp_path: Path, mon
     Path(path, "left-overs").touch()
     Path(path, "segment-000009").touch()
 
-    def refused(_: str) -> None:
+    def refused(_: str, *, dir_fd: int) -> None:
         raise OSError(13, "Permission denied")
 
     with monkeypatch.context() as patch:
@@ -676,6 +676,23 @@ def test_half_a_transaction_in_a_folder_that_may_not_be_written_is_told(
             Archive(path)
     with Archive(path) as archive:
         assert [each["step"] for each in archive] == list(range(300))
+
+
+def test_a_reader_that_is_open_when_a_writer_is_killed_within_a_transaction_goes_on(tmp_path: Path) -> None:
+    path = written(tmp_path, [(number, {"step": number}) for number in range(300)])
+    index = os.path.join(path, "index.sqlite")
+    with Archive(path) as archive:
+        for _ in range(2):
+            subprocess.run([sys.executable, "-c", KILLED_WITHIN_A_TRANSACTION, index], check=True)
+            assert os.path.getsize(f"{index}-journal") > 0
+            assert [each["step"] for each in archive] == list(range(300))
+        assert len(archive) == 300
+
+
+def test_who_reads_an_index_does_not_write_it(tmp_path: Path) -> None:
+    path = written(tmp_path, [(1, {"step": 1})])
+    with Archive(path) as archive, pytest.raises(sqlite3.OperationalError, match="readonly"):
+        archive._index.execute("DELETE FROM objects")
 
 
 # --- many segments, and what is wrong with them -----------------------------------------------------------------------

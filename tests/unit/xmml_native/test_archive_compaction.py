@@ -308,7 +308,7 @@ def test_an_archive_is_compacted_although_segments_cannot_be_removed(
 ) -> None:
     path = of_steps(tmp_path, range(3))
 
-    def refused(_: str) -> None:
+    def refused(_: str, *, dir_fd: int) -> None:
         raise OSError(13, "Permission denied")
 
     with monkeypatch.context() as patch:

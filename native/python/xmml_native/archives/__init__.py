@@ -6,8 +6,9 @@ What is known of each object stands in ``index.sqlite``: a row for an object, a 
 written in a transaction when their payloads are on the disk, so that a program or machine that fails at any moment
 leaves whole objects, and whole groups of them, or none.
 
-`archive` reads and `writer` writes, by way of `segments` and `index`. `compaction` drops objects. `arrays` makes one
-array of many objects, `data_array` one of xarray, `exporters` files. `terminal` is the terminal of class `archive`.
+`archive` reads and `writer` writes, by way of `segments` and `index`. These open what lies in the folder by `files` and
+`connection`, which trust nobody who has written there. `compaction` drops objects. `arrays` makes one array of many
+objects, `data_array` one of xarray, `exporters` files. `terminal` is the terminal of class `archive`.
 Programs take `open_archive`, `Archive`, `ArchivedObject` and `ArchiveError` from `xmml`.
 
 >>> from xmml_native.archives.archive import Archive

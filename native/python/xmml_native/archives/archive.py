@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from xmml_native._native import Attributes, AttributeSchema, Selector
 from xmml_native.archives.archived_object import ArchivedObject, Problem
+from xmml_native.archives.connection import INDEX
+from xmml_native.archives.files import ArchiveFiles
 from xmml_native.archives.index import (
-    INDEX,
     NUMBER,
     PLACE,
     SYSTEM,
@@ -85,15 +86,22 @@ class Archive:
         if not os.path.exists(folder):
             here = "" if os.path.isabs(folder) else f" here ({os.path.abspath(folder)})"
             raise ArchiveError(f"there is no archive {folder}{here}")
-        if not os.path.isfile(os.path.join(folder, INDEX)):
-            raise ArchiveError(f"{folder} is no archive: it has no {INDEX}")
-        self._lock = lock_for_reading(folder)
         try:
-            self._index, self._types, self._columns = open_index(folder)
+            files = ArchiveFiles(folder)
+            has_index = files.status(INDEX) is not None
+        except NotADirectoryError:
+            has_index = False
+        except OSError as error:
+            raise ArchiveError(f"{folder} cannot be opened: {error.strerror}") from None
+        if not has_index:
+            raise ArchiveError(f"{folder} is no archive: it has no {INDEX}")
+        self._lock = lock_for_reading(files)
+        try:
+            self._index, self._types, self._columns = open_index(files)
         except BaseException:
             self._unlock()
             raise
-        self._segments = MappedSegments(folder)
+        self._segments = MappedSegments(files)
 
     @property
     def types(self) -> Mapping[str, str]:
@@ -106,7 +114,8 @@ class Archive:
         return declarations(self._types)
 
     def __len__(self) -> int:
-        return int(self._query("SELECT count(*) FROM objects")[0][0])
+        # A count of all rows as such would not stop where an index leads SQLite in circles.
+        return int(self._query("SELECT sum(1) FROM objects")[0][0] or 0)
 
     def __iter__(self) -> Iterator[ArchivedObject]:
         return iter(self.select())
@@ -180,16 +189,19 @@ class Archive:
     def _numbers(self, where: str, values: Sequence[Any]) -> array[int]:
         """Return the numbers of the objects that are there now, in order."""
         # Not put in order by SQLite, which would rather look at each row in order than look the values up.
-        found = self._query(f'SELECT "{NUMBER}" FROM objects WHERE {where}', values)
-        return array("q", sorted(row[0] for row in found))
+        found = self._found(f'SELECT "{NUMBER}" FROM objects WHERE {where}', values)
+        return array("q", sorted(array("q", (row[0] for row in found))))
 
     def _some_rows(self, columns: Sequence[str], numbers: Sequence[int]) -> list[tuple[Any, ...]]:
         named, some = ", ".join(f'"{column}"' for column in columns), ", ".join(map(str, numbers))
         return self._query(f'SELECT {named} FROM objects WHERE "{NUMBER}" IN ({some}) ORDER BY "{NUMBER}"')
 
     def _query(self, text: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return list(self._found(text, values))
+
+    def _found(self, text: str, values: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
         try:
-            return self._index.execute(text, values).fetchall()
+            yield from self._index.rows(text, values)
         except (sqlite3.Error, OverflowError, ValueError) as error:
             raise ArchiveError(f"{self.folder} cannot be read: {error}") from None
 

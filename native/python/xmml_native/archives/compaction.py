@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from xmml_native.archives.archive import Archive
+from xmml_native.archives.files import ArchiveFiles
 from xmml_native.archives.index import (
     LEFT_OVERS,
     NUMBER,
@@ -84,18 +85,26 @@ def compact_archive(
                 "condition, or leave the selector out; to drop every object, remove the folder"
             )
     Archive(folder).close()  # else a folder that is none would get a lock
-    lock = lock_for_writing(folder)
+    with contextlib.closing(_opened(folder)) as files:
+        lock = lock_for_writing(files)
+        try:
+            with Archive(folder) as archive:
+                dropped = _dropped(archive, select, drop, last_of)
+                kept = len(archive) - len(dropped)
+            index, _, _ = open_index(files, may_be_new=True)
+            with contextlib.closing(index):
+                before = _bytes(files)
+                waiting = _compact(files, index, dropped)
+                return Compacted(kept, len(dropped), before, _bytes(files), waiting)
+        finally:
+            os.close(lock)
+
+
+def _opened(folder: str) -> ArchiveFiles:
     try:
-        with Archive(folder) as archive:
-            dropped = _dropped(archive, select, drop, last_of)
-            kept = len(archive) - len(dropped)
-        index, _, _ = open_index(folder, may_be_new=True)
-        with contextlib.closing(index):
-            before = _bytes(folder)
-            waiting = _compact(folder, index, dropped)
-            return Compacted(kept, len(dropped), before, _bytes(folder), waiting)
-    finally:
-        os.close(lock)
+        return ArchiveFiles(folder)
+    except OSError as error:
+        raise not_written(folder, error) from None
 
 
 def _dropped(archive: Archive, select: str | None, drop: str | None, last_of: Sequence[str]) -> array[int]:
@@ -119,50 +128,53 @@ def _dropped(archive: Archive, select: str | None, drop: str | None, last_of: Se
     return array("q", sorted(dropped))
 
 
-def _bytes(folder: str) -> int:
-    return sum(os.path.getsize(os.path.join(folder, segment_name(number))) for number in segments_of(folder))
+def _bytes(files: ArchiveFiles) -> int:
+    return sum(files.size(segment_name(number)) for number in segments_of(files))
 
 
-def _compact(folder: str, index: sqlite3.Connection, dropped: Sequence[int]) -> int:
+def _compact(files: ArchiveFiles, index: sqlite3.Connection, dropped: Sequence[int]) -> int:
     """Compact an archive that nobody else writes; return how many segments stay for those who read it."""
     try:
-        with open(os.path.join(folder, LEFT_OVERS), "wb"):
-            pass  # from here on there may be segments that belong to nobody
+        # From here on there may be segments that belong to nobody. A file that is there keeps what it has.
+        os.close(files.open(LEFT_OVERS, os.O_WRONLY | os.O_CREAT))
+    except OSError as error:
+        raise not_written(files.folder, error) from None
+    try:
         last_object, last_segment = last_number(index), highest(index, "segment")
-        numbers, places = _moved(folder, index, frozenset(dropped))
-        with transaction(folder, index):
+        numbers, places = _moved(files, index, frozenset(dropped))
+        with transaction(files.folder, index):
             keep_highest(index, "object", last_object)
-            keep_highest(index, "segment", max([last_segment, *segments_of(folder)]))
+            keep_highest(index, "segment", max([last_segment, *segments_of(files)]))
             index.executemany(f'DELETE FROM objects WHERE "{NUMBER}" = ?', ((number,) for number in dropped))
             change = f'UPDATE objects SET "{PLACE[0]}" = ?, "{PLACE[1]}" = ? WHERE "{NUMBER}" = ?'
             index.executemany(change, zip(places[::2], places[1::2], numbers, strict=True))
     except BaseException as error:
         with contextlib.suppress(ArchiveError):
-            remove_left_overs(folder, index)
+            remove_left_overs(files, index)
         if isinstance(error, OSError | sqlite3.Error):
-            raise not_written(folder, error) from None
+            raise not_written(files.folder, error) from None
         raise
     if dropped:
         # It gives back the room of the rows. Where it cannot be, new rows fill that room.
         with contextlib.suppress(sqlite3.Error):
             index.execute("VACUUM")
-    return tidy(folder, index)
+    return tidy(files, index)
 
 
-def _moved(folder: str, index: sqlite3.Connection, dropped: frozenset[int]) -> tuple[array[int], array[int]]:
+def _moved(files: ArchiveFiles, index: sqlite3.Connection, dropped: frozenset[int]) -> tuple[array[int], array[int]]:
     """Copy what stays out of each segment that holds something else, too.
 
     Returns:
         The numbers of the objects that have moved; the segment and the first byte of each.
     """
     numbers, places = array("q"), array("q")
-    mapped = MappedSegments(folder)
-    last = max([*segments_of(folder), highest(index, "segment")])
-    with contextlib.closing(SegmentAppender(folder, last)) as segments:
+    mapped = MappedSegments(files)
+    last = max([*segments_of(files), highest(index, "segment")])
+    with contextlib.closing(SegmentAppender(files, last)) as segments:
         pending = 0
         for segment, rows in _by_segment(index):
             staying = [row for row in rows if row[0] not in dropped]
-            if len(staying) == len(rows) and _is_full(folder, segment, rows):
+            if len(staying) == len(rows) and _is_full(files, segment, rows):
                 continue
             for number, first, length in staying:
                 places.extend(segments.append(mapped.payload(segment, first, length)))
@@ -188,11 +200,11 @@ def _by_segment(index: sqlite3.Connection) -> Iterator[tuple[int, list[tuple[int
         yield number, places
 
 
-def _is_full(folder: str, segment: int, rows: Sequence[tuple[int, int, int]]) -> bool:
+def _is_full(files: ArchiveFiles, segment: int, rows: Sequence[tuple[int, int, int]]) -> bool:
     """Return whether objects fill a segment from end to end."""
     end = 0
     for _, first, length in rows:
         if first - end >= ALIGNMENT:
             return False
         end = first + length
-    return os.path.getsize(os.path.join(folder, segment_name(segment))) == end
+    return files.size(segment_name(segment)) == end

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import re
 import sqlite3
 import warnings
@@ -18,6 +17,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from xmml_native._native import AttributeSchema, Selector
+from xmml_native.archives.connection import INDEX, LOCK_WAIT_S, IndexConnection, connect, has_journal, may_write
+from xmml_native.archives.files import ArchiveFiles
 from xmml_native.archives.segments import not_written, remove_segments, segments_of
 from xmml_native.errors import ArchiveError
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 #: The number of this format; another one is refused.
 FORMAT = 1
-
-INDEX = "index.sqlite"
 
 #: A file that is there while segments may lie in the archive in which no object lies.
 LEFT_OVERS = "left-overs"
@@ -66,8 +65,25 @@ _COLUMN_TYPES = {"int": "INTEGER", "real": "REAL", "bool": "INTEGER", "bytes": "
 #: The columns of `sys.*`. No count is larger than SQLite's largest number, as a declared `uint` may be.
 _SYSTEM_COLUMNS = {name: {**_COLUMN_TYPES, "uint": "INTEGER"}.get(kind, "TEXT") for name, kind in SYSTEM.items()}
 
-#: A lock of the index is waited for so long [s], and so often, with a warning each time.
-_LOCK_WAIT_S, _LOCK_WAITS = 30.0, 10
+#: A lock of the index is waited for so often, with a warning each time.
+_LOCK_WAITS = 10
+
+_TABLES = {
+    "archive": "CREATE TABLE archive (format INTEGER NOT NULL)",
+    "attributes": 'CREATE TABLE attributes (name TEXT PRIMARY KEY, type TEXT NOT NULL, "column" TEXT NOT NULL)',
+    "highest": "CREATE TABLE highest (what TEXT PRIMARY KEY, number INTEGER NOT NULL)",
+    # SQLite makes these.
+    "sqlite_stat1": "CREATE TABLE sqlite_stat1(tbl,idx,stat)",
+    "sqlite_stat4": "CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)",
+}
+
+#: The table of the objects, with any columns for attributes and `sys.*`; and how SQLite looks an attribute up.
+_OBJECTS = re.compile(
+    re.escape(f'CREATE TABLE objects ("{NUMBER}" INTEGER PRIMARY KEY')
+    + "".join(re.escape(f', "{name}" INTEGER NOT NULL') for name in PLACE)
+    + r'(?:, "[A-Za-z0-9_.]+" (?:INTEGER|REAL|TEXT|BLOB))*\)'
+)
+_LOOKUP = re.compile(r'CREATE INDEX "by\.([A-Za-z0-9_.]+)" ON objects \((?:"\1"|CAST\("\1" AS INTEGER\))\)')
 
 #: A condition of SQL has no more parts and no more values: SQLite refuses an expression that is too deep or too long.
 _MOST_CONDITIONS, _MOST_VALUES = 100, 1000
@@ -76,7 +92,9 @@ _MOST_CONDITIONS, _MOST_VALUES = 100, 1000
 _LEAST, _LARGEST = -(1 << 63), (1 << 63) - 1
 
 
-def open_index(folder: str, *, may_be_new: bool = False) -> tuple[sqlite3.Connection, dict[str, str], dict[str, str]]:
+def open_index(
+    files: ArchiveFiles, *, may_be_new: bool = False
+) -> tuple[IndexConnection, dict[str, str], dict[str, str]]:
     """Open the index of an archive: to be written, and made if it is not there, or to be read only.
 
     Returns:
@@ -85,35 +103,29 @@ def open_index(folder: str, *, may_be_new: bool = False) -> tuple[sqlite3.Connec
     Raises:
         ArchiveError: there is no archive, or one of another format.
     """
-    from urllib.parse import quote
-
-    path = os.path.abspath(os.path.join(folder, INDEX))
-    # Also who only reads has to undo what a writer that was killed had begun.
-    mode = "rwc" if may_be_new else "rw" if os.access(path, os.W_OK) and os.access(folder, os.W_OK) else "ro"
+    index = connect(files, "rwc" if may_be_new else "ro")
     try:
-        index = sqlite3.connect(f"file:{quote(path)}?mode={mode}", uri=True, isolation_level=None, timeout=_LOCK_WAIT_S)
-    except sqlite3.Error as error:
-        raise ArchiveError(f"{folder} cannot be opened: {error}") from None
-    try:
-        types, columns = _known(folder, index, may_be_new)
+        types, columns = _known(files, index, may_be_new)
         if may_be_new:
-            _add_lookups(folder, index, types, columns)
+            _add_lookups(files.folder, index, types, columns)
         return index, types, columns
     except BaseException:
         index.close()
         raise
 
 
-def _known(folder: str, index: sqlite3.Connection, may_be_new: bool) -> tuple[dict[str, str], dict[str, str]]:
+def _known(files: ArchiveFiles, index: IndexConnection, may_be_new: bool) -> tuple[dict[str, str], dict[str, str]]:
     """Return the types and columns of attributes in an index of this format, which is made if it is new and may be."""
+    folder = files.folder
     try:
-        if not may_be_new:
-            index.execute("PRAGMA query_only = ON")
-        elif index.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,):
+        if index.execute("PRAGMA journal_mode").fetchone() == ("wal",):
+            raise ArchiveError(f"{folder} is no archive: {INDEX} has a journal of another kind (WAL)")
+        if may_be_new and index.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None:
             _make(folder, index)
-        (form,) = index.execute("SELECT format FROM archive").fetchone()
+        stored_columns = _columns_of_objects(folder, index)
+        (form,) = index.execute("SELECT format FROM archive LIMIT 1").fetchone()
     except (sqlite3.Error, TypeError) as error:
-        if not may_be_new and _is_left_half_written(folder):
+        if not may_be_new and has_journal(files) and not may_write(files):
             raise ArchiveError(
                 f"{folder} cannot be opened: a writer that was killed left half a transaction in {INDEX}-journal, "
                 "which this user may not undo. Let a user who may write the folder read the archive once: xmml pool ls"
@@ -123,7 +135,7 @@ def _known(folder: str, index: sqlite3.Connection, may_be_new: bool) -> tuple[di
         raise ArchiveError(f"{folder} has the format {form}; this version knows {FORMAT}")
     if may_be_new:
         _complete(folder, index)
-    return _attributes(folder, index)
+    return _attributes(folder, index, stored_columns)
 
 
 def _make(folder: str, index: sqlite3.Connection) -> None:
@@ -131,9 +143,9 @@ def _make(folder: str, index: sqlite3.Connection) -> None:
     place = ", ".join(f'"{name}" INTEGER NOT NULL' for name in PLACE)
     columns = ", ".join(f'"{name}" {kind}' for name, kind in _SYSTEM_COLUMNS.items())
     with transaction(folder, index):
-        index.execute("CREATE TABLE archive (format INTEGER NOT NULL)")
+        index.execute(_TABLES["archive"])
         index.execute("INSERT INTO archive VALUES (?)", (FORMAT,))
-        index.execute('CREATE TABLE attributes (name TEXT PRIMARY KEY, type TEXT NOT NULL, "column" TEXT NOT NULL)')
+        index.execute(_TABLES["attributes"])
         index.execute(f'CREATE TABLE objects ("{NUMBER}" INTEGER PRIMARY KEY, {place}, {columns})')
 
 
@@ -146,7 +158,8 @@ def _complete(folder: str, index: sqlite3.Connection) -> None:
             with transaction(folder, index):
                 for name in lacking:
                     index.execute(f'ALTER TABLE objects ADD COLUMN "{name}" {_SYSTEM_COLUMNS[name]}')
-                index.execute("CREATE TABLE IF NOT EXISTS highest (what TEXT PRIMARY KEY, number INTEGER NOT NULL)")
+                if not _has_highest(index):
+                    index.execute(_TABLES["highest"])
     except sqlite3.Error as error:
         raise not_written(folder, error) from None
 
@@ -157,9 +170,32 @@ def system_columns(index: sqlite3.Connection) -> list[str]:
     return [name for name in SYSTEM if name in present]
 
 
-def _is_left_half_written(folder: str) -> bool:
-    """Return whether there is a transaction to undo, which whoever cannot write the folder cannot do."""
-    return os.path.exists(os.path.join(folder, f"{INDEX}-journal")) and not os.access(folder, os.W_OK)
+def _columns_of_objects(folder: str, index: IndexConnection) -> list[str]:
+    """Return the columns of the objects, of an index that holds nothing which xMML does not make.
+
+    A view, a trigger or a column that is computed could be a program, which would have SQLite take any time and memory.
+
+    Raises:
+        ArchiveError: it holds something else.
+        sqlite3.Error: it cannot be read.
+    """
+    columns: list[str] = []
+    for kind, name, table, text in index.rows("SELECT type, name, tbl_name, sql FROM sqlite_master"):
+        if kind == "table" and name == "objects" and isinstance(text, str) and _OBJECTS.fullmatch(text):
+            columns = re.findall('"(.*?)"', text)
+        elif kind == "table":
+            if name not in _TABLES or text != _TABLES[name]:
+                raise ArchiveError(_not_ours(folder, kind, name))
+        elif kind != "index" or not (
+            (name == f"sqlite_autoindex_{table}_1" and table in ("attributes", "highest") and text is None)
+            or (table == "objects" and isinstance(text, str) and _LOOKUP.fullmatch(text))
+        ):
+            raise ArchiveError(_not_ours(folder, kind, name))
+    return columns
+
+
+def _not_ours(folder: str, kind: Any, name: Any) -> str:
+    return f"{folder} is no archive: in its {INDEX}, the {str(kind)[:20]} {str(name)[:60]!r} is none that xMML makes"
 
 
 # --- transactions -----------------------------------------------------------------------------------------------------
@@ -193,8 +229,8 @@ def _patiently(folder: str, index: sqlite3.Connection, statement: str) -> None:
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or wait == _LOCK_WAITS:
                 raise
             warnings.warn(
-                f"{folder}: {wait * _LOCK_WAIT_S:g} s were spent waiting for another program that holds a lock of "
-                f"{INDEX}; the wait goes on, up to {_LOCK_WAITS * _LOCK_WAIT_S:g} s",
+                f"{folder}: {wait * LOCK_WAIT_S:g} s were spent waiting for another program that holds a lock of "
+                f"{INDEX}; the wait goes on, up to {_LOCK_WAITS * LOCK_WAIT_S:g} s",
                 stacklevel=2,
             )
 
@@ -236,16 +272,20 @@ def _has_highest(index: sqlite3.Connection) -> bool:
 # --- attributes -------------------------------------------------------------------------------------------------------
 
 
-def _attributes(folder: str, index: sqlite3.Connection) -> tuple[dict[str, str], dict[str, str]]:
+def _attributes(
+    folder: str, index: IndexConnection, stored_columns: Container[str]
+) -> tuple[dict[str, str], dict[str, str]]:
     """Return the attributes that the objects of an archive can have, with their types, and with their columns."""
     try:
-        rows = index.execute('SELECT name, type, "column" FROM attributes ORDER BY rowid').fetchall()
+        rows = list(index.rows('SELECT name, type, "column" FROM attributes ORDER BY rowid'))
         types, columns = {row[0]: row[1] for row in rows}, {row[0]: row[2] for row in rows}
         text = declarations(types)
         if AttributeSchema(text).types() != types:
             raise ValueError(f"{text} declares no attributes")
         if not all(re.fullmatch(r"[A-Za-z0-9_.]+", column) for column in columns.values()):
             raise ValueError("a column has a name that no attribute has")
+        if lacking := [name for name, column in columns.items() if column not in stored_columns]:
+            raise ValueError(f"there is no column for the attribute {lacking[0]}")
     except (sqlite3.Error, ValueError, TypeError) as error:
         raise ArchiveError(f"{folder} is no archive: {error}") from None
     return types, columns
@@ -309,7 +349,7 @@ def _add_lookups(folder: str, index: sqlite3.Connection, types: Mapping[str, str
         raise ArchiveError(f"{folder} cannot be written: {error}") from None
 
 
-def remove_left_overs(folder: str, index: sqlite3.Connection) -> int:
+def remove_left_overs(files: ArchiveFiles, index: sqlite3.Connection) -> int:
     """Remove the segments in which no object lies, unless somebody reads the archive; return how many stay for readers.
 
     Raises:
@@ -317,28 +357,28 @@ def remove_left_overs(folder: str, index: sqlite3.Connection) -> int:
     """
     try:
         used = {row[0] for row in index.execute(f'SELECT DISTINCT "{PLACE[0]}" FROM objects')}
-        staying = remove_segments(folder, used)
+        staying = remove_segments(files, used)
         if not staying:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(os.path.join(folder, LEFT_OVERS))
+                files.remove(LEFT_OVERS)
     except (OSError, sqlite3.Error) as error:
-        raise not_written(folder, error) from None
+        raise not_written(files.folder, error) from None
     return staying
 
 
-def tidy(folder: str, index: sqlite3.Connection) -> int:
+def tidy(files: ArchiveFiles, index: sqlite3.Connection) -> int:
     """Do as `remove_left_overs`, and warn where that fails: what stays takes room, and the next writer tries again.
 
     Returns:
         How many segments stay in which no object lies.
     """
     try:
-        return remove_left_overs(folder, index)
+        return remove_left_overs(files, index)
     except ArchiveError as error:
         warnings.warn(f"segments in which no object lies stay for now: {error}", stacklevel=2)
     try:
         used = {row[0] for row in index.execute(f'SELECT DISTINCT "{PLACE[0]}" FROM objects')}
-        return sum(number not in used for number in segments_of(folder))
+        return sum(number not in used for number in segments_of(files))
     except (OSError, sqlite3.Error):
         return 0
 
@@ -373,7 +413,10 @@ def loaded(kind: str, value: Any) -> Any:
     if kind == "time":
         return datetime.fromisoformat(value)
     if kind in ("int[]", "real[]"):
-        return json.loads(value)
+        try:
+            return json.loads(value)
+        except RecursionError:
+            raise ValueError("a list holds lists that hold lists, too deep to be read") from None
     return value
 
 

@@ -7,10 +7,13 @@ import fcntl
 import mmap
 import os
 import re
+import time
 import zlib
 from collections import OrderedDict
 from typing import Any
 
+from xmml_native.archives.connection import LOCK_WAIT_S
+from xmml_native.archives.files import ArchiveFiles
 from xmml_native.errors import ArchiveError
 
 TYPE_CHECKING = False
@@ -26,6 +29,9 @@ SEGMENT_BYTES = 1 << 30
 #: This many segments stay mapped. Each mapping takes one of the few ten thousand that a process may have.
 MOST_MAPPED = 64
 
+#: The file that whoever reads has locked.
+_READERS = "readers"
+
 #: A payload is compared with its checksum in pieces of this length [bytes].
 _PIECE_BYTES = 1 << 20
 
@@ -35,9 +41,9 @@ def segment_name(number: int) -> str:
     return f"segment-{number:06}"
 
 
-def segments_of(folder: str) -> list[int]:
+def segments_of(files: ArchiveFiles) -> list[int]:
     """Return the numbers of the segments that are there, in order."""
-    names = [name for name in os.listdir(folder) if re.fullmatch(r"segment-\d{6,}", name)]
+    names = [name for name in files.names() if re.fullmatch(r"segment-\d{6,}", name)]
     return sorted(int(name.removeprefix("segment-")) for name in names)
 
 
@@ -46,25 +52,16 @@ def not_written(folder: str, error: Exception) -> ArchiveError:
     return ArchiveError(f"{folder} cannot be written: {getattr(error, 'strerror', None) or error}")
 
 
-def sync_folder(folder: str) -> None:
-    """Have the names of new files in a folder survive a loss of power."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 class SegmentAppender:
     """Appends payloads to new segments.
 
     Args:
-        folder: the archive.
+        files: of the archive.
         last: the highest number that a segment ever had.
     """
 
-    def __init__(self, folder: str, last: int) -> None:
-        self.folder = folder
+    def __init__(self, files: ArchiveFiles, last: int) -> None:
+        self._files = files
         #: The number of the segment that was begun last.
         self.last = last
         self._file: Any = None
@@ -89,7 +86,7 @@ class SegmentAppender:
         except BaseException as error:
             self._leave_segment()
             if isinstance(error, OSError):
-                raise not_written(self.folder, error) from None
+                raise not_written(self._files.folder, error) from None
             raise
         first = self._at + padding
         self._at = first + len(payload)
@@ -99,7 +96,9 @@ class SegmentAppender:
         """Return the file of the segment, which is made if there is none."""
         if self._file is None:
             self._at, self._is_new = 0, True
-            self._file = open(os.path.join(self.folder, segment_name(self.last + 1)), "xb", buffering=0)  # noqa: SIM115 (it stays open for the next objects)
+            name = segment_name(self.last + 1)
+            descriptor = self._files.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+            self._file = open(descriptor, "wb", buffering=0)  # noqa: SIM115 (it stays open for the next objects)
             self.last += 1
         return self._file
 
@@ -124,7 +123,7 @@ class SegmentAppender:
             return
         os.fdatasync(self._file.fileno())
         if self._is_new:
-            sync_folder(self.folder)  # else the name of the segment could be lost with the power
+            self._files.sync()  # else the name of the segment could be lost with the power
             self._is_new = False
         if self._at >= SEGMENT_BYTES:
             self.close()
@@ -139,8 +138,9 @@ class SegmentAppender:
 class MappedSegments:
     """The payloads of an archive, mapped for reading. The segments that were used last stay mapped."""
 
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
+    def __init__(self, files: ArchiveFiles) -> None:
+        self.folder = files.folder
+        self._files = files
         self._maps: OrderedDict[int, mmap.mmap] = OrderedDict()
 
     def payload(self, segment: int, first: int, length: int) -> memoryview:
@@ -151,12 +151,12 @@ class MappedSegments:
         """
         mapped = self._maps.get(segment)
         if mapped is None or first + length > len(mapped):
-            path = os.path.join(self.folder, segment_name(segment))
+            name = segment_name(segment)
             try:
-                with open(path, "rb") as file:
+                with open(self._files.open(name, os.O_RDONLY), "rb") as file:
                     mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             except (OSError, ValueError) as error:
-                raise ArchiveError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+                raise _not_read(self._files.path(name), error) from None
             self._maps[segment] = mapped
         self._maps.move_to_end(segment)
         if len(self._maps) > MOST_MAPPED:
@@ -173,12 +173,12 @@ class MappedSegments:
         Raises:
             ArchiveError: it cannot be read, or the segment ends before it.
         """
-        path = os.path.join(self.folder, segment_name(segment))
+        name = segment_name(segment)
         found, at, end = 0, first, first + length
         try:
             if first < 0 or length < 0:
                 raise ValueError("the index says of an object that it lies nowhere")
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = self._files.open(name, os.O_RDONLY)
             try:
                 while at < end:
                     piece = os.pread(descriptor, min(_PIECE_BYTES, end - at), at)
@@ -188,27 +188,33 @@ class MappedSegments:
             finally:
                 os.close(descriptor)
         except (OSError, ValueError, OverflowError) as error:
-            raise ArchiveError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+            raise _not_read(self._files.path(name), error) from None
         return found == checksum
+
+
+def _not_read(path: str, error: Exception) -> ArchiveError:
+    return ArchiveError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}")
 
 
 # --- who has an archive open ------------------------------------------------------------------------------------------
 
 
-def lock_for_writing(folder: str) -> int:
+def lock_for_writing(files: ArchiveFiles) -> int:
     """Return a descriptor that keeps other writers away until it is closed.
 
     Raises:
-        ArchiveError: another program writes the archive.
+        ArchiveError: another program writes the archive, or a file for locks is no regular file.
     """
-    descriptor = -1
+    folder, descriptor = files.folder, -1
     try:
-        descriptor = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = files.open("lock", os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.close(os.open(_readers(folder), os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
-    except OSError as error:
+        os.close(files.open(_READERS, os.O_RDONLY | os.O_CREAT))
+    except (ArchiveError, OSError) as error:
         if descriptor >= 0:
             os.close(descriptor)
+        if isinstance(error, ArchiveError):
+            raise
         if isinstance(error, BlockingIOError):
             raise ArchiveError(f"{folder} is being written by another program") from None
         if error.errno in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
@@ -220,50 +226,67 @@ def lock_for_writing(folder: str) -> int:
     return descriptor
 
 
-def lock_for_reading(folder: str) -> int | None:
+def lock_for_reading(files: ArchiveFiles) -> int | None:
     """Return a descriptor that keeps segments from being removed until it is closed.
 
     `None`: this user cannot have one, of an archive that an earlier version has written.
+
+    Raises:
+        ArchiveError: the file for locks is no regular file, or another program keeps it locked.
     """
     for flags in (os.O_RDONLY, os.O_RDONLY | os.O_CREAT):
         try:
-            descriptor = os.open(_readers(folder), flags | os.O_CLOEXEC, 0o644)
+            descriptor = files.open(_READERS, flags)
         except OSError:
             continue
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH)  # who removes segments has it for as long as that takes
-        except OSError:
+            _lock_patiently(files, descriptor)
+        except BaseException as error:
             os.close(descriptor)
-            return None
+            if isinstance(error, OSError):
+                return None
+            raise
         return descriptor
     return None
 
 
-def remove_segments(folder: str, used: Container[int]) -> int:
+def _lock_patiently(files: ArchiveFiles, descriptor: int) -> None:
+    end = time.monotonic() + LOCK_WAIT_S
+    while True:
+        try:
+            # Who removes segments has it for as long as that takes.
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise ArchiveError(
+                    f"{files.path(_READERS)} was locked by another program for {LOCK_WAIT_S:g} s: nobody can read the "
+                    "archive meanwhile"
+                ) from None
+        time.sleep(0.01)
+
+
+def remove_segments(files: ArchiveFiles, used: Container[int]) -> int:
     """Remove the segments that are not used, unless somebody reads the archive; return how many stay for readers.
 
     Raises:
         ArchiveError: one cannot be removed.
     """
-    unused = [number for number in segments_of(folder) if number not in used]
+    unused = [number for number in segments_of(files) if number not in used]
     if not unused:
         return 0
     descriptor = -1
     try:
         # NFS locks a file for one alone only if it is open for writing.
-        descriptor = os.open(_readers(folder), os.O_RDWR | os.O_CLOEXEC)
+        descriptor = files.open(_READERS, os.O_RDWR)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         for number in unused:
-            os.unlink(os.path.join(folder, segment_name(number)))
+            files.remove(segment_name(number))
     except BlockingIOError:
         return len(unused)
     except OSError as error:
-        raise not_written(folder, error) from None
+        raise not_written(files.folder, error) from None
     finally:
         if descriptor >= 0:
             os.close(descriptor)
     return 0
-
-
-def _readers(folder: str) -> str:
-    return os.path.join(folder, "readers")

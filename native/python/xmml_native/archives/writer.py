@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
 from xmml_native._native import AttributeSchema, serialize
+from xmml_native.archives.files import ArchiveFiles
 from xmml_native.archives.index import (
     LEFT_OVERS,
     NUMBER,
@@ -58,16 +59,19 @@ class ArchiveWriter:
         self._failure: ArchiveError | None = None
         try:
             os.makedirs(folder, exist_ok=True)
+            self._files = ArchiveFiles(folder)
         except OSError as error:
             raise not_written(folder, error) from None
-        self._lock = lock_for_writing(folder)
+        self._lock = lock_for_writing(self._files)
         try:
-            self._index, self._types, self._columns = open_index(folder, may_be_new=True)
-            if os.path.exists(os.path.join(folder, LEFT_OVERS)):
-                tidy(folder, self._index)
+            self._index, self._types, self._columns = open_index(self._files, may_be_new=True)
+            if self._files.status(LEFT_OVERS) is not None:
+                tidy(self._files, self._index)
             self._schema = AttributeSchema(declarations(self._types))
             self._last = last_number(self._index)
-            self._segments = SegmentAppender(folder, max([*segments_of(folder), highest(self._index, "segment")]))
+            self._segments = SegmentAppender(
+                self._files, max([*segments_of(self._files), highest(self._index, "segment")])
+            )
         except (OSError, sqlite3.Error) as error:
             os.close(self._lock)
             raise not_written(folder, error) from None
@@ -183,6 +187,7 @@ class ArchiveWriter:
         self._segments.close()
         self._index.close()
         os.close(self._lock)
+        self._files.close()
 
     def __enter__(self) -> Self:
         return self
