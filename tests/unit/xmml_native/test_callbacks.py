@@ -79,5 +79,5 @@ def test_to_serve_without_a_callback_or_with_one_on_a_port_without_conduits_is_a
     me.on_message("in", None)
     with pytest.raises(Error, match="has no callback"):
         me.serve()
-    with pytest.raises(Error, match="is not coupled"):
+    with pytest.raises(Error, match="has no inputs"):
         Instance.alone(ports={"in": "S"}).on_message("in", print)
