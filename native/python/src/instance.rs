@@ -504,10 +504,10 @@ impl Instance {
         Ok(Group { instance: slf, port, common, is_open: AtomicBool::new(false) })
     }
 
-    /// Say that nothing more is put on `port`, for a program that goes on: it takes what its readers put, for instance.
+    /// Say that nothing more is put on `port`, for a program that goes on, for example to take answers.
     ///
-    /// A reader sees the end when all its writers have said so, or have left. This does not wait; what waits for readers
-    /// is still given to them. A worker of a queue sees the end when all that waited there has been dealt with.
+    /// A reader sees the end when all its writers have said so, or have left. This does not wait; what waits for
+    /// readers is still given to them. A worker of a queue sees the end when all objects there are settled.
     ///
     /// >>> for task in tasks:
     /// ...     me.put("tasks", task)

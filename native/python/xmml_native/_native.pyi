@@ -518,6 +518,20 @@ class Instance:
             Error: when the block begins: an attribute does not exist or is not allowed, the port carries messages, or
                 another group was begun there; when it ends: as `put`.
         """
+    def end(self, port: str) -> None:
+        """Say that nothing more is put on `port`, for a program that goes on, for example to take answers.
+
+        A reader sees the end when all its writers have said so, or have left. This does not wait; what waits for
+        readers is still given to them. A worker of a queue sees the end when all objects there are settled.
+
+        >>> for task in tasks:
+        ...     me.put("tasks", task)
+        >>> me.end("tasks")
+        >>> results = [result.data for result in me.objects("results")]
+
+        Raises:
+            Error: a group has begun and not ended, or the port carries messages.
+        """
     def take(self, port: str, timeout: float | None = None) -> Object | None:
         """Wait for the next object on `port` that its selector chooses and return it; None when all writers have ended.
 
@@ -678,6 +692,8 @@ class OutPort(BoundPort):
         """Return how many readers would choose an object with these attributes. `Instance.wanted` explains it."""
     def group(self, **attributes: Any) -> Group:
         """Return a context in which objects are put that become visible together, as `Instance.group` does."""
+    def end(self) -> None:
+        """Say that nothing more is put here. `Instance.end` explains it."""
     def send_gathered(
         self,
         block: Any,
