@@ -77,11 +77,11 @@ def program(language: str) -> str:
 
 
 def model() -> str:
-    """A pool from a writer in each language to a reader in each; readers tell `idle` that they have had a time-out."""
+    """A pool from a writer in each language to a reader in each; readers tell `idle` that they have had a time-out, and
+    that they tell it nothing more."""
     definitions = [
         f'<datatype id="described" run:attributes="{ATTRIBUTES}"/><datatype id="bare" run:attributes="number:int"/>',
         '<submodel id="Idle"><timescale delta="1 s" total="1 s"/>'
-        f'<param id="readers" value="{len(LANGUAGES)}"/>'
         '<ports><in id="go" datatype="bare"/><out id="later" datatype="bare"/></ports>'
         f"<implementation {program('python')}/></submodel>",
     ]
@@ -173,6 +173,17 @@ def test_the_end_of_a_group_says_how_many_readers_get_some_of_it(run: Run, langu
     assert f"group {len(LANGUAGES)}" in run.lines(f"writer_{language}")
 
 
+def test_a_reader_sees_the_end_of_writers_in_each_language_that_go_on(run: Run) -> None:
+    # They wait for its own end, so that none of them has left.
+    assert run.lines("idle") == [f"readers that go {len(LANGUAGES)}"]
+
+
+@pytest.mark.parametrize("language", EACH_LANGUAGE)
+def test_after_its_end_nothing_is_put(run: Run, language: str) -> None:
+    (problem,) = said(run, "reader", language, "late")
+    assert problem.startswith(f"usage: reader_{language}.go: nothing can be put here after end()")
+
+
 @pytest.mark.parametrize("language", EACH_LANGUAGE)
 def test_a_group_is_refused_where_another_has_not_ended(run: Run, language: str) -> None:
     (problem,) = said(run, "writer", language, "second")
@@ -225,7 +236,8 @@ def test_java_refuses_an_object_that_is_no_value_of_an_attribute(run: Run) -> No
 
 @pytest.mark.parametrize("language", EACH_LANGUAGE)
 def test_a_take_tells_a_time_out_from_the_end(run: Run, language: str) -> None:
-    assert run.lines(f"reader_{language}")[:2] == ["timed out", "ended"]
+    lines = [line for line in run.lines(f"reader_{language}") if not line.startswith("late: ")]
+    assert lines[:2] == ["timed out", "ended"]
 
 
 @pytest.mark.parametrize("language", EACH_LANGUAGE)

@@ -116,6 +116,8 @@ public class EveryType {
             System.out.println("timed out");
         }
         me.put("go", null);
+        me.end("go");
+        printError("late", () -> me.put("go", null));
         if (me.take("later").isEmpty()) {
             System.out.println("ended");
         }

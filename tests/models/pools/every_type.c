@@ -164,6 +164,8 @@ static void read_objects(void)
     const char *objects;
     if (done(xmml_take_timeout(me, "later", 0.01, &object)) == XMML_TIMED_OUT) printf("timed out\n");
     done(xmml_put(me, "go", NULL, NULL, NULL));
+    done(xmml_end(me, "go"));
+    print_error("late", xmml_put(me, "go", NULL, NULL, NULL));
     if (done(xmml_take(me, "later", &object)) == XMML_ENDED) printf("ended\n");
     print_error("nowhere", xmml_take(me, "nowhere", &object));
     done(xmml_bind_in(me, "objects", &objects));

@@ -104,7 +104,10 @@ void write_groups(xmml::Instance& me) {
 
 void read_objects(xmml::Instance& me) {
     if (!me.take_for("later", std::chrono::milliseconds(10))) std::puts("timed out");
-    me.put("go", nullptr);
+    auto go = me.out("go");
+    go.put(nullptr);
+    go.end();
+    print_error("late", [&] { me.put("go", nullptr); });
     if (!me.take("later")) std::puts("ended");
     print_error("nowhere", [&] { me.take("nowhere"); });
     auto objects = me.in("objects");

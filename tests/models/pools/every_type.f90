@@ -87,12 +87,17 @@ contains
     subroutine read_objects()
         type(xmml_message) :: object
         type(xmml_in_port) :: objects
+        type(xmml_out_port) :: go
         integer :: status, whole
         logical :: taken, late, has_text
         character(300) :: text
         taken = me%take("later", object, timeout=0.01_real64, timed_out=late)
         if (late .and. .not. taken) print "(a)", "timed out"
-        call me%put_nothing("go")
+        go = me%out("go")
+        call go%put_nothing()
+        call go%end()
+        call me%put_nothing("go", status=status, message=text)
+        call print_error("late", status, text)
         if (.not. me%take("later", object)) print "(a)", "ended"
         taken = me%take("nowhere", object, status=status, message=text)
         call print_error("nowhere", status, text)

@@ -87,6 +87,8 @@ def read_objects(me):
     except xmml.ReceiveTimeoutError:
         print("timed out")
     me.put("go")
+    me.end("go")
+    print_error("late", me.out("go").put)
     if me.take("later") is None:
         print("ended")
     print_error("nowhere", lambda: me.take("nowhere"))
@@ -98,8 +100,7 @@ def read_objects(me):
 with xmml.Instance() as me:
     while me.reuse():
         if me.name == "idle":
-            for _ in range(me.param("readers", int)):
-                me.take("go")
+            print("readers that go", sum(1 for _ in me.objects("go")))
         elif me.name.startswith("writer"):
             write_objects(me)
             write_groups(me)
