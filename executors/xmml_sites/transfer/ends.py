@@ -74,6 +74,10 @@ def give(
         with _shown(source, progress), _explained():
             return Report(**source.run(channel.send))
     except ConnectionBroken as error:
+        # A target that stops says why, and closes the connection while we may still be sending.
+        why = source.last_word()
+        if why is not None:
+            raise PeerFailed(why) from None
         raise failures[0] if failures else error from None
 
 

@@ -155,6 +155,13 @@ impl CopySource {
         Ok(self.source.hear(&lent(message)?))
     }
 
+    /// Return why the target has stopped, if it has said so; for after a message could not be sent.
+    ///
+    /// Waits a little while the other thread still hears.
+    fn last_word(&self, py: Python<'_>) -> Option<String> {
+        detached(py, || self.source.last_word())
+    }
+
     /// End the copy, as nothing will be heard any more.
     fn lose(&self) {
         self.source.lose();

@@ -911,6 +911,11 @@ class CopySource:
         """
     def hear(self, message: Buffer) -> bool:
         """Take in what the target says; return whether it says more."""
+    def last_word(self) -> str | None:
+        """Return why the target has stopped, if it has said so; for after a message could not be sent.
+
+        Waits a little while the other thread still hears.
+        """
     def lose(self) -> None:
         """End the copy, as nothing will be heard any more."""
     def how_far(self) -> tuple[tuple[int, int] | None, int, int]:

@@ -172,7 +172,10 @@ impl MultichannelConnection {
                 }
             });
             let working = self.sign_while_working(scope, &source.progress);
-            let done = source.run(self);
+            let done = source.run(self).map_err(|failure| match failure {
+                Failure::Stopped => source.last_word().map_or(Failure::Stopped, Failure::PeerFailed),
+                failure => failure,
+            });
             drop(working);
             if done.is_err() {
                 // The target may go on waiting: whoever listens to it would do the same.

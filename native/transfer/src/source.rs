@@ -17,6 +17,8 @@ use crate::{reason, Failure, Peer, Stop};
 
 /// How often an end that waits looks whether it shall stop.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
+/// A target that stops says why before it closes the connection, so that the reason has arrived, or arrives soon.
+const LAST_WORD_WITHIN: Duration = Duration::from_secs(2);
 
 /// Gives files away.
 pub struct Source {
@@ -70,6 +72,22 @@ impl Source {
     pub fn lose(&self) {
         self.is_lost.store(true, Ordering::Relaxed);
         self.put(Err(Failure::Stopped));
+    }
+
+    /// Why the target has stopped, if it has said so; for after a message could not be sent. Waits for the reason while the other thread
+    /// still hears.
+    pub fn last_word(&self) -> Option<String> {
+        let may_come = |waiting: &mut VecDeque<Heard>| {
+            !self.is_lost.load(Ordering::Relaxed) && !waiting.iter().flatten().any(ToSource::is_last)
+        };
+        let (mut waiting, _) = self
+            .news
+            .wait_timeout_while(self.waiting(), LAST_WORD_WITHIN, may_come)
+            .unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *waiting).into_iter().flatten().find_map(|heard| match heard {
+            ToSource::Stopped(why) | ToSource::Refused(why) => Some(why),
+            _ => None,
+        })
     }
 
     fn put(&self, heard: Heard) {
@@ -541,6 +559,40 @@ mod tests {
         let report = source.run(&Failing(&source)).unwrap();
         assert_eq!(report.failed, [("file".into(), "Permission denied".to_owned())]);
         assert!(report.sent < 10 << 20, "{}", report.sent);
+    }
+
+    /// A target that has closed the connection.
+    struct Gone;
+
+    impl Peer for Gone {
+        fn send(&self, _: &[&[u8]]) -> Result<(), Stop> {
+            Err(Stop)
+        }
+
+        fn check(&self) -> Result<(), Stop> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn why_the_target_stopped_is_known_also_when_it_arrives_after_a_message_could_not_be_sent() {
+        let source = Source::new(vec![]);
+        source.hear(&ToSource::Considered.to_bytes());
+        assert!(matches!(source.run(&Gone), Err(Failure::Stopped)));
+        let said = thread::scope(|scope| {
+            let last = scope.spawn(|| source.last_word());
+            source.hear(&ToSource::Stopped("the disk is full".to_owned()).to_bytes());
+            last.join().unwrap()
+        });
+        assert_eq!(said.as_deref(), Some("the disk is full"));
+    }
+
+    #[test]
+    fn a_target_that_is_gone_without_a_word_is_waited_for_no_longer() {
+        let source = Source::new(vec![]);
+        source.hear(&ToSource::Considered.to_bytes());
+        source.lose();
+        assert_eq!(source.last_word(), None);
     }
 
     #[test]

@@ -14,6 +14,7 @@ from copied_tree import content
 from copy_ends import Copied, copied
 from copy_messages import MOST_DATA_B, PART_SUFFIX, RANGE_B, FileMessage, read, written
 from waiting import LIMIT_S
+from xmml_sites.transfer.ends import give
 from xmml_sites.transfer.message_stream import ConnectionBroken, PeerFailed
 from xmml_sites.transfer.messages import Malformed
 from xmml_sites.transfer.progress import NoProgress, Report
@@ -309,6 +310,40 @@ def test_a_listing_that_leads_out_of_the_target_stops_the_copy(tmp_path: Path) -
     assert isinstance(result.source, PeerFailed)
     assert "lead out" in str(result.source)
     assert not (tmp_path / "evil").exists()
+
+
+class LeftTarget:
+    """The connection to a target that has said why it stops and has closed it; the word arrives after a send failed."""
+
+    def __init__(self, words: list[bytes]) -> None:
+        self._words, self._has_failed = words, threading.Event()
+
+    def send(self, message: bytes) -> None:
+        self._has_failed.set()
+        raise ConnectionBroken("Broken pipe")
+
+    def receive(self) -> bytes:
+        self._has_failed.wait(LIMIT_S)
+        if self._words:
+            return self._words.pop(0)
+        raise ConnectionBroken("the end")
+
+    def close(self) -> None: ...
+
+    def leave(self) -> None: ...
+
+
+def test_why_the_target_stopped_is_told_although_nothing_could_be_sent_to_it_any_more(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("content")
+    left = LeftTarget([written(FileMessage.STOPPED, "the disk is full")])
+    with pytest.raises(PeerFailed, match="the disk is full"):
+        give(left, [tmp_path / "file"], NoProgress())
+
+
+def test_a_target_that_leaves_without_a_word_is_a_broken_connection(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("content")
+    with pytest.raises(ConnectionBroken):
+        give(LeftTarget([]), [tmp_path / "file"], NoProgress())
 
 
 def test_a_full_disk_stops_the_copy_with_words_and_keeps_what_came(tmp_path: Path) -> None:
