@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from folders import below
 from gates import awaits
 from processes import watches
 from several_sites import Sites
@@ -100,7 +101,10 @@ def test_cancel_waits_while_results_come_and_tells_how_much_has_come(tmp_path: P
         mesh = 'import os; open("part", "wb").truncate(250 * 2**20); os.rename("part", "mesh.bin")'
         going = sites.launch(sites.write_model(answers=f"{mesh}; {WAIT}"))
         sites.await_event("joined", 2)
-        wait_until(lambda: [*sites.servers["beta"].home.rglob("mesh.bin")], "there is no result")
+        wait_until(
+            lambda: [path for path in below(sites.servers["beta"].home) if path.name == "mesh.bin"],
+            "there is no result",
+        )
         cancelling = sites.start("xmml", "cancel", str(sites.run_folder))
         work = sites.run_folder / "instances/answers/work"
         assert cancelling.stderr is not None

@@ -16,6 +16,7 @@ from typing import Any, get_args, get_type_hints
 
 import liar
 import pytest
+from folders import below
 from measured import Record
 from needs import missing
 from several_sites import Sites
@@ -217,4 +218,4 @@ KNOWN = ("run", "model", "sites.toml", "lie.told", "alpha/", "beta/")
 
 
 def contents(folder: Path) -> set[str]:
-    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+    return {str(path.relative_to(folder)) for path in below(folder)}

@@ -18,6 +18,7 @@ import pytest
 from commands import do
 from disclosed import mode_of, started_by
 from faulty_models import RECEIVE, SEND, WAIT, Ended, Models
+from folders import below
 from gates import sends_half_until
 from listeners import abstract_sockets, ports
 from measured import Record
@@ -73,7 +74,7 @@ def test_a_run_is_out_of_the_reach_of_other_users(place: Path, record_property: 
     attacker, tried = attack(
         {
             "folder": str(folder),
-            "files": [str(path.relative_to(folder)) for path in folder.rglob("*")],
+            "files": [str(path.relative_to(folder)) for path in below(folder)],
             "processes": list(processes),
             "sockets": abstract_sockets(processes),
             "ports": ports(processes),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
+from folders import below
 from processes import children, command_line, processes
 
 
@@ -43,7 +44,12 @@ class Secret:
 
     def files_below(self, folder: Path) -> list[Path]:
         """The files that hold it."""
-        return [path for path in sorted(folder.rglob("*")) if path.is_file() and self.is_in(path.read_bytes())]
+        found = []
+        for path in sorted(below(folder)):
+            with contextlib.suppress(FileNotFoundError):  # it is gone by now
+                if path.is_file() and self.is_in(path.read_bytes()):
+                    found.append(path)
+        return found
 
 
 def started_by(process: int) -> dict[int, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,7 +10,11 @@ from pathlib import Path
 
 def sockets_of(processes: Iterable[int]) -> set[str]:
     """Return the inodes of the sockets of processes."""
-    links = [os.readlink(entry) for number in processes for entry in Path(f"/proc/{number}/fd").iterdir()]
+    links = set()
+    for number in processes:
+        for entry in Path(f"/proc/{number}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+                links.add(os.readlink(entry))
     return {link.removeprefix("socket:[").rstrip("]") for link in links}
 
 
