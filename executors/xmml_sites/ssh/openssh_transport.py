@@ -32,6 +32,9 @@ from xmml_sites.ssh.failure import (
 from xmml_sites.ssh.transport import Forwarding
 
 FASTEST_CIPHERS = "aes128-gcm@openssh.com,aes256-gcm@openssh.com"
+#: A command whose master has just ended would log in by itself: one login more, which the site may ask a code for, and
+#: a connection that nobody knows. The command that would lead to the host fails instead.
+_ONLY_THROUGH_MASTER = ["-o", "ProxyCommand=false"]
 #: ssh ends so when it could not do its part.
 _SSH_FAILED = 255
 
@@ -207,11 +210,12 @@ class OpensshTransport(ChannelTransport):
     async def open_channel(self, command: str, *, for_bulk: bool = False) -> CommandChannel:
         if not self._socket or (self._own and (self._master is None or self._master.returncode is not None)):
             await self.connect()
+        connection = self._socket
         process = await asyncio.create_subprocess_exec(
             "ssh",
             *self._options,
-            *self._socket,
-            *["-T", "-o", "ControlMaster=no", "-o", "ClearAllForwardings=yes"],
+            *connection,
+            *["-T", "-o", "ControlMaster=no", "-o", "ClearAllForwardings=yes", *_ONLY_THROUGH_MASTER],
             "--",
             self.destination.host,
             command,
@@ -220,11 +224,17 @@ class OpensshTransport(ChannelTransport):
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
-        return _OpensshChannel(self, process)
+        return _OpensshChannel(self, process, connection)
 
-    async def is_lost(self) -> bool:
-        """Whether a failure of ssh was the connection's, rather than the command's own 255."""
-        if self._own and (self._master is None or self._master.returncode is not None):
+    async def is_lost(self, connection: list[str]) -> bool:
+        """Whether a failure of ssh was the connection's, rather than the command's own 255.
+
+        Args:
+            connection: what the command went through; by now there may be another one.
+        """
+        if self._socket is not connection or (
+            self._own and (self._master is None or self._master.returncode is not None)
+        ):
             return True
         return not await self._stands()
 
@@ -297,19 +307,20 @@ class OpensshTransport(ChannelTransport):
 class _OpensshChannel:
     """A command as a client of the master."""
 
-    def __init__(self, transport: OpensshTransport, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, transport: OpensshTransport, process: asyncio.subprocess.Process, connection: list[str]) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
         self._transport = transport
         self._process = process
+        self._connection = connection
         self.stdin = process.stdin
         self.stdout = process.stdout
         self.stderr = process.stderr
 
     async def wait(self) -> int:
         status = await self._process.wait()
-        if (status == _SSH_FAILED and await self._transport.is_lost()) or status < 0:
+        if (status == _SSH_FAILED and await self._transport.is_lost(self._connection)) or status < 0:
             raise ConnectionLost(self._transport.site, "ssh ended")
         return status
 

@@ -10,6 +10,7 @@ import pytest
 from processes import is_running, parent, state
 from ssh_transports import make
 from waiting import number_in, until
+from xmml_sites.ssh import ConnectionLost
 
 #: Stands in for an older `ssh`, as far as it is asked which ciphers it would take.
 OLDER = """#!/bin/sh
@@ -90,3 +91,45 @@ def test_a_lease_that_is_over_leaves_a_connection_alone_that_is_not_ours(own_ser
     finally:
         master.kill()
         master.wait()
+
+
+def test_a_command_whose_master_has_just_ended_does_not_log_in_by_itself(own_server):
+    """The configuration leads through another host, as for many sites: that way is none for it, either."""
+    text = own_server.config.read_text()
+    jump = text.replace(f"Host {own_server.name}\n", "Host gate\n")
+    own_server.config.write_text(text + "  ProxyJump gate\n" + jump)
+
+    async def work():
+        async with connected(own_server) as transport:
+            opened = own_server.opened()
+            (transport._folder / "master").unlink()  # as a master does that ends, after it was asked whether it stands
+            channel = await transport.open_channel("true")
+            with pytest.raises(ConnectionLost):
+                await channel.wait()
+            assert own_server.opened() == opened
+            assert (await transport.run("echo in")).stdout == "in\n"
+            assert own_server.opened() == 2 * opened
+
+    asyncio.run(work())
+
+
+def test_a_command_of_an_earlier_connection_was_lost_although_another_one_stands(own_server):
+    async def work():
+        async with connected(own_server) as transport:
+            channel = await transport.open_channel("exec sleep 1000")
+            await transport.disconnect()
+            assert (await transport.run("echo in")).stdout == "in\n"
+            with pytest.raises(ConnectionLost):
+                await channel.wait()
+
+    asyncio.run(work())
+
+
+@contextlib.asynccontextmanager
+async def connected(server):
+    transport = make("openssh", server)
+    await transport.connect()
+    try:
+        yield transport
+    finally:
+        await transport.close()
