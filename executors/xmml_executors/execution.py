@@ -46,7 +46,7 @@ from xmml_executors.instance_record import InstanceRecord, Lifecycle
 from xmml_executors.limits import explained
 from xmml_executors.local import LocalExecutor
 from xmml_executors.local_plan import here
-from xmml_executors.model_files import note_built, snapshot
+from xmml_executors.model_files import names_below, note_built
 from xmml_executors.open_folder import OpenFolder
 from xmml_executors.outcome import ExitStatus, Outcome, SiteError, not_all_back
 from xmml_executors.process_starts import ProcessStarts, refusal
@@ -221,7 +221,7 @@ class _Execution:
     def build(self) -> Outcome | None:
         """Make the programs; return the outcome if that ends the run."""
         folder = Path(self.plan.model_folder)
-        before = snapshot(folder) if self.builds.current is not None else None
+        before = names_below(folder) if self.builds.current is not None else None
         while self.builds.current is not None and self.early is None:
             number = self.builds.current
             log = Path(self.folder.build_log(number))

@@ -1,7 +1,7 @@
 """The files of a model's folder: which of them belong to the model, and which a build has made of the others.
 
 A file that a build made here is no source. A site that builds the same program must not get it: with such a file beside
-its sources, `make` may take the old program for up to date. So each run notes what its builds make, in
+its sources, `make` may take the old program for up to date. So each run notes what its builds create, in
 `.xmml/built.json` in the folder of the model, and staging leaves those files out.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from xmml.files import FileUnreadable, read_bytes
@@ -20,9 +20,6 @@ NOTES = ".xmml"
 #: What of a model's folder is never part of the model: results, version control, caches.
 LEFT_OUT = frozenset({NOTES, "runs", "__pycache__", ".git", ".snakemake", ".pytest_cache", ".mypy_cache", ".venv"})
 _RECORD = "built.json"
-
-#: When each file was written, and how long it is.
-Snapshot = Mapping[str, tuple[int, int]]
 
 
 def files_below(path: Path) -> Iterator[Path]:
@@ -42,22 +39,18 @@ def _is_run(folder: Path) -> bool:
     return all((folder / name).is_file() for name in ("plan.json", "events.jsonl"))
 
 
-def snapshot(folder: Path) -> Snapshot:
-    """Return the files of a model's folder as they are, by their paths relative to it."""
-    found = {}
-    for file in files_below(folder):
-        with contextlib.suppress(OSError):  # removed meanwhile
-            status = file.stat()
-            found[str(file.relative_to(folder))] = (status.st_mtime_ns, status.st_size)
-    return found
+def names_below(folder: Path) -> frozenset[str]:
+    """Return the files of a model's folder, by their paths relative to it."""
+    return frozenset(str(file.relative_to(folder)) for file in files_below(folder))
 
 
-def note_built(folder: Path, before: Snapshot) -> None:
-    """Add to the record what builds have made: files that were not there before, or were written again.
+def note_built(folder: Path, before: Collection[str]) -> None:
+    """Add to the record what builds have made: files that were not there before.
 
-    A folder that cannot be written keeps no record; no build can make files there either.
+    One that was, and was written meanwhile, may be a source that somebody has just saved. A folder that cannot be
+    written keeps no record; no build can make files there either.
     """
-    made = {path for path, state in snapshot(folder).items() if before.get(path) != state}
+    made = names_below(folder).difference(before)
     known = built_before(folder)
     if made <= known:
         return

@@ -8,15 +8,15 @@ import os
 from xmml_planner.execution_plan import PlannedInstance
 from xmml_planner.java import HOST
 
-#: What is staged where a program is built: the sources may be anywhere.
+#: What is staged where a program is built, or where the model names no file: the sources may be anywhere.
 EVERYTHING = "."
 
 
 def staged_paths(instance: PlannedInstance, folder: str, is_built: bool) -> list[str]:
     """Return files, folders and globs relative to the model's folder.
 
-    A program that is built there needs the whole folder, from which whoever stages it leaves out what builds have made,
-    unless `run:stage-in` names it; a Python script the other modules beside it; what the runtime
+    A program that is built there needs the whole folder, from which whoever stages it leaves out what builds have made;
+    a Python script the other modules beside it; what the runtime
     hosts the folders that it imports from; everything its `run:stage-in`. What lies outside of the model's folder is
     taken to be at the site already.
     """

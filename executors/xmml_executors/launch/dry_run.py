@@ -87,12 +87,18 @@ def dry_run_lines(plan: Plan, run_folder: str, *, is_direct: bool = False, strat
 
 def _files(plan: Plan, parts: Collection[str]) -> list[str]:
     """Return what is sent to a site."""
-    files = list(matching_files(Path(plan.model_folder), patterns_for(plan, parts), built_files(plan)))
+    folder, wanted = Path(plan.model_folder), patterns_for(plan, parts)
+    files = list(matching_files(folder, wanted, built_files(plan, parts)))
+    left_out = sorted({*matching_files(folder, wanted)}.difference(files))
     size = sum(file.stat().st_size for file in files)
-    return [
+    lines = [
         f"  {counted(len(files), 'file')} ({size:,} bytes), if not there already:",
-        *(f"    {file.relative_to(plan.model_folder)}" for file in files),
+        *(f"    {file.relative_to(folder)}" for file in files),
     ]
+    if left_out:
+        lines.append("  not sent, because builds here have made them (run:stage-in brings them):")
+        lines += [f"    {file.relative_to(folder)}" for file in left_out]
+    return lines
 
 
 def _legend(lines: Sequence[str]) -> list[str]:

@@ -28,7 +28,7 @@ async def stage_model(site: RunSite, parts: Collection[str], plan: Plan, tell: T
     if site.shares_files:
         await site.link_model(plan.model_folder)
         return
-    files = await hash_files_in_thread(Path(plan.model_folder), patterns_for(plan, parts), built_files(plan))
+    files = await hash_files_in_thread(Path(plan.model_folder), patterns_for(plan, parts), built_files(plan, parts))
     staged = await site.stage(files, images_at(plan, parts))
     tell(
         f"{counted(staged['files'], 'file')} staged, {staged['sent_files']} of them sent "

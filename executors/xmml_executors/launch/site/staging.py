@@ -16,6 +16,7 @@ from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 from xmml_planner import Plan
 from xmml_planner.execution_plan import StagedFile
 from xmml_planner.planning import is_below
+from xmml_planner.staging import EVERYTHING
 from xmml_sites.transfer.staging import FileToStage, file_to_stage
 
 from xmml.files import FileUnreadable, read_bytes
@@ -54,8 +55,8 @@ class Wanted:
 def matching_files(folder: Path, wanted: Iterable[Wanted], built: Collection[str] = ()) -> Iterator[Path]:
     """Return the files of a model's folder that are wanted: files, folders with all that is in them, globs.
 
-    Files that builds make are left out, unless a pattern matches them themselves; files that `.xmmlignore` in the
-    folder or the exclusion names, unless they are wanted by their own names.
+    Of the whole folder, files that builds make are left out; a pattern that names a part of it brings them. Files that
+    `.xmmlignore` in the folder or the exclusion names are left out, unless they are wanted by their own names.
 
     Args:
         built: the files that builds make, relative to the folder.
@@ -67,11 +68,11 @@ def matching_files(folder: Path, wanted: Iterable[Wanted], built: Collection[str
     ignored = _ignored(folder)
     for each in wanted:
         excluded = _patterns(each.exclude, "run:stage-exclude")
-        has_own_name = not glob.has_magic(each.pattern)
+        has_own_name, left_out = not glob.has_magic(each.pattern), built if each.pattern == EVERYTHING else ()
         for path, is_matched in _matches(folder, each.pattern):
             inside = os.path.relpath(path, folder)
             is_unwanted = ignored.match_file(inside) or excluded.match_file(inside)
-            is_left_out = (inside in built and not is_matched) or (is_unwanted and not (is_matched and has_own_name))
+            is_left_out = inside in left_out or (is_unwanted and not (is_matched and has_own_name))
             if path not in seen and not is_left_out:
                 seen.add(path)
                 yield path
@@ -123,7 +124,7 @@ def _pattern(line: str) -> GitIgnoreSpecPattern:
 def patterns_for(plan: Plan, sites: Collection[str]) -> tuple[Wanted, ...]:
     """Return what sites need of the folder of the model; all of it if the plan does not say."""
     named = tuple(dict.fromkeys(Wanted(each.path, each.exclude) for each in plan.stage if each.site in sites))
-    return named or (Wanted("."),)
+    return named or (Wanted(EVERYTHING),)
 
 
 def programs_at(plan: Plan, sites: Collection[str]) -> list[str]:
@@ -140,9 +141,11 @@ def images_at(plan: Plan, sites: Collection[str]) -> list[str]:
     return sorted(os.path.relpath(image, plan.model_folder) for image in images if is_below(image, plan.model_folder))
 
 
-def built_files(plan: Plan) -> frozenset[str]:
-    """Return the files that builds make in the folder of the model: the programs of the plan that have a build, and
-    what builds of earlier runs have made here."""
+def built_files(plan: Plan, sites: Collection[str]) -> frozenset[str]:
+    """Return the files of the model's folder that sites make themselves: the programs of the plan that have a build,
+    and what builds of earlier runs have made here; none if nothing is built at these sites."""
+    if not any(build.site in sites for build in plan.builds):
+        return frozenset()
     names = {name for build in plan.builds for name in build.instances}
     programs = {instance.program for instance in plan.instances if instance.name in names and instance.program}
     inside = {os.path.relpath(program, plan.model_folder) for program in programs if os.path.isfile(program)}
@@ -152,14 +155,14 @@ def built_files(plan: Plan) -> frozenset[str]:
 def out_of_reach(plan: Plan, reach: Reach) -> Iterator[tuple[StagedFile, Path]]:
     """Yield what sites would get of the folder of the model although a link in it leads out of reach: for each
     `StagedFile` the first such file."""
-    folder, built = Path(plan.model_folder), built_files(plan)
-    found: dict[Wanted, Path | None] = {}
+    folder = Path(plan.model_folder)
+    found: dict[tuple[Wanted, bool], Path | None] = {}
     for staged in plan.stage:
-        wanted = Wanted(staged.path, staged.exclude)
-        if wanted not in found:
+        wanted, built = Wanted(staged.path, staged.exclude), built_files(plan, {staged.site})
+        if (wanted, bool(built)) not in found:
             with contextlib.suppress(SiteError):  # the launch tells of what is not there
-                found[wanted] = _first_out_of_reach(matching_files(folder, [wanted], built), reach)
-        if (file := found.get(wanted)) is not None:
+                found[wanted, bool(built)] = _first_out_of_reach(matching_files(folder, [wanted], built), reach)
+        if (file := found.get((wanted, bool(built)))) is not None:
             yield staged, file
 
 

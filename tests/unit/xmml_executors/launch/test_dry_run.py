@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from xmml_executors.launch.dry_run import dry_run_lines
 from xmml_executors.launch.site.run_site import LONGEST_S
+from xmml_executors.model_files import names_below, note_built
 from xmml_executors.outcome import SiteError
 from xmml_planner import Plan
 from xmml_planner.execution_plan import Build, Job, StagedFile
@@ -60,6 +61,29 @@ CLUSTER = Site("alpha", ssh="me@alpha", scheduler="slurm", walltime_s=7200.0, ca
 FAST = dataclasses.replace(CLUSTER, name="fast", like="alpha", partition="fast")
 BETA = Site("beta", ssh="me@beta", scheduler="slurm", relay=RelaySite(listen="beta.org:40001"))
 SERVER = Site("server", ssh="me@server")
+
+
+def test_what_builds_here_have_made_travels_to_sites_that_build_nothing_and_is_named_for_the_others(
+    make_plan: Callable[..., Plan], tmp_path: Path
+) -> None:
+    before = names_below(tmp_path)
+    (tmp_path / "mesh.bin").write_text("mesh")
+    note_built(tmp_path, before)
+    (tmp_path / "solver.c").write_text("")
+    plan = make_plan("a", "b", b=[str(tmp_path / "solver")])
+    plan = dataclasses.replace(
+        plan,
+        model_folder=str(tmp_path),
+        instances=tuple(dataclasses.replace(each, site="server") for each in plan.instances),
+        jobs=(Job("server", "server", ("a", "b")),),
+        sites=(SERVER,),
+        stage=(StagedFile("server", ".", ("b",)),),
+    )
+    built = dataclasses.replace(plan, builds=(Build("make", str(tmp_path), ("b",), "", "server"),))
+    assert "\n    mesh.bin\n    solver.c" in "\n".join(dry_run_lines(plan, str(tmp_path / "runs/r")))
+    lines = dry_run_lines(built, str(tmp_path / "runs/r"))
+    place = lines.index("  not sent, because builds here have made them (run:stage-in brings them):")
+    assert lines[place - 1 : place + 2 : 2] == ["    solver.c", "    mesh.bin"]
 
 
 DryRun = Callable[..., str]

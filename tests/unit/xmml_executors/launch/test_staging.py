@@ -36,13 +36,17 @@ def test_the_whole_folder_of_a_model_is_without_the_folders_of_runs_that_were_pu
     assert found == ["model.xmml", "mesh/plan.json"]
 
 
-def test_what_a_build_has_made_is_not_staged_unless_it_is_named(tmp_path: Path) -> None:
+def test_of_a_whole_folder_what_builds_have_made_is_not_staged_but_what_is_named_is(tmp_path: Path) -> None:
     for name in ("flow.c", "flow", "parts/flow.o"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")
     made = {"flow", "parts/flow.o"}
     assert [path.name for path in matching_files(tmp_path, [Wanted(".")], made)] == ["flow.c"]
     assert [path.name for path in matching_files(tmp_path, [Wanted("."), Wanted("flow")], made)] == ["flow.c", "flow"]
+    assert [path.name for path in matching_files(tmp_path, [Wanted("."), Wanted("parts")], made)] == [
+        "flow.c",
+        "flow.o",
+    ]
 
 
 def names_below(folder: Path, *wanted: Wanted) -> list[str]:
