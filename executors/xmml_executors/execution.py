@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -140,6 +141,7 @@ class _Execution:
         self.make_executor = make_executor
         self.memory = MemoryGroup()
         self.cores = CoreBinding()
+        self.not_bound = ""
         self.starts = ProcessStarts(plan, folder, options.debug, options.terminal)
         self.builds = Builds(here(plan))
         self.early: Outcome | None = None
@@ -193,7 +195,7 @@ class _Execution:
                 [each.text for each in self.left], interrupted=any(each.interrupted for each in self.left)
             )
         self.watcher.refresh(self.coordination.records)
-        return RunResult(outcome, time.monotonic() - self.started, self.coordination.records, self.cores.reason)
+        return RunResult(outcome, time.monotonic() - self.started, self.coordination.records, self.not_bound)
 
     def note_end(self) -> None:
         """Note that nothing more is begun, for those who would like to stop the run."""
@@ -292,22 +294,42 @@ class _Execution:
         """Choose the cores of the processes of this machine, and note them."""
         binding = self.cores.choose(here(self.plan), self.options.by_hand)
         if binding.cpus:
-            texts = {process: cpu_text(cpus) for process, cpus in binding.cpus.items()}
-            for each in self.plan.instances:
-                process = each.process or each.rank_of or each.name
-                self.coordination.records[each.name].cpus = texts.get(process, "")
-            self.note("bound", cpus=texts)
+            self.note_bound({process: cpu_text(cpus) for process, cpus in binding.cpus.items()})
         elif binding.reason:
-            self.note("not bound", reason=binding.reason)
+            self.note_unbound((), binding.reason)
             if binding.is_asked_for:
                 self.watcher.notice(f"nothing is bound to cores: {binding.reason}", None)
 
+    def note_bound(self, cpus: Mapping[str, str]) -> None:
+        """Note the CPUs of processes, as Linux writes them."""
+        for process, own in cpus.items():
+            for name in self.inside.get(process, ()):
+                self.coordination.records[name].cpus = own
+        self.note("bound", cpus=cpus)
+
+    def note_unbound(self, processes: Sequence[str], reason: str) -> None:
+        """Note that processes are not bound, or no longer; none: those of this machine, which never were."""
+        self.not_bound = reason
+        for process in processes:
+            for name in self.inside.get(process, ()):
+                self.coordination.records[name].cpus = ""
+        self.note("not bound", reason=reason, processes=[*processes])
+
+    @cached_property
+    def inside(self) -> Mapping[str, Sequence[str]]:
+        """The instances in each process, with the further ranks of an MPI program."""
+        found: dict[str, list[str]] = {}
+        for each in self.plan.instances:
+            found.setdefault(each.process or each.rank_of or each.name, []).append(each.name)
+        return found
+
     def look_at_cores(self, now: float) -> None:
         """Bind nothing any more if processes have to wait for their cores."""
+        if not self.cores.is_chosen:
+            return
+        bound = [*self.cores.current.cpus]
         if reason := self.cores.why_unbound(now):
-            for record in self.coordination.records.values():
-                record.cpus = ""
-            self.note("not bound", reason=reason)
+            self.note_unbound(bound, reason)
 
     def add_tap(self, query: AskTap) -> dict[str, Any]:
         """Let a program join as a tap; return what it needs.
@@ -404,6 +426,11 @@ class _Execution:
             file = self.folder.path / report.file
             self.early = Outcome(ExitStatus.SITE_FAILED, f"the run folder cannot be written: {file}: {why}")
             self.carry_out(self.coordination.on_site_failure(self.early.reason, now))
+        elif isinstance(report, protocol.Bound):
+            if report.cpus:
+                self.note_bound({name: cpu_text(report.cpus)})
+            else:
+                self.note_unbound([name], f"{name}: {report.reason}")
         elif name in self.starts.processes:
             self.on_process_report(report)
         elif is_build:

@@ -134,7 +134,7 @@ class SiteProgress:
 
 
 SiteReport = Acquired | LateComing | SiteNotice | SiteSuspected | SiteFailed | ResultsLeft | SiteProgress
-Report = protocol.SupervisorReport | SiteReport
+Report = protocol.ProcessReport | SiteReport
 LastReport = SiteNotice | ResultsLeft | SiteProgress
 
 

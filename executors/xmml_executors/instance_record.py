@@ -67,7 +67,7 @@ class InstanceRecord:
         process: the process that it shares with others, if it does.
         died_with: the other instances of that process, if the process itself ended.
         rank_of: the instance that it is a further rank of, if it is.
-        cpus: that its process is bound to on this machine, as Linux writes them; empty: to none.
+        cpus: that its process is bound to, as Linux writes them; empty: to none.
         runs: completed passes, known when it has left.
         replaced: how many messages newer ones have replaced, in words, by conduit, once both ends have left.
         waits_for: what it waits for now.

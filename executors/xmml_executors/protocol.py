@@ -232,6 +232,21 @@ class Ready:
 
 
 @dataclass(frozen=True)
+class Bound:
+    """A process that is about to be started is bound to CPUs of its node, or why it is not.
+
+    Attributes:
+        cpus: their numbers; none: it is not bound.
+        reason: why it is not; empty: it is.
+    """
+
+    word: ClassVar[str] = "bound"
+    name: str
+    cpus: Sequence[int]
+    reason: str
+
+
+@dataclass(frozen=True)
 class Killed:
     """The batch system, or somebody, ends the job."""
 
@@ -268,7 +283,8 @@ class StepFailed:
 
 
 SupervisorReport = Started | Refused | Output | Vanished | Unwritable | Ended
-AgentReport = SupervisorReport | Ready | Killed | TimedOut | LeaseExpired | Over | StepFailed
+ProcessReport = SupervisorReport | Bound
+AgentReport = ProcessReport | Ready | Killed | TimedOut | LeaseExpired | Over | StepFailed
 
 
 class AgentStatus(IntEnum):

@@ -57,7 +57,7 @@ class RunView:
         instances: the site and the numbers of each instance.
         conduits: how each conduit travels, and what has passed it.
         sites: of a run over sites that goes on or is lost, what was last told of each.
-        not_bound: why its processes on this machine are not bound to cores, if that is worth a word.
+        not_bound: why processes are not bound to cores, if that is worth a word.
         foreign: why the folder is only looked at: no run of this user has made it. Empty: one has.
     """
 
@@ -183,14 +183,18 @@ def _read_run(folder: OpenFolder, *, may_ask: bool = True) -> RunView:
         return RunView(folder, going(rows, sites), "", rows, None, live["conduits"], sites, not_bound)
     rows = {instance.name: InstanceRecord(instance.name).as_json() for instance in plan.instances}
     is_stopping = False
+    cpus: dict[str, str] = {}
     for event in events:
-        if event["what"] in ("bound", "not bound"):
-            for instance in plan.instances:
-                process = instance.process or instance.rank_of or instance.name
-                rows[instance.name]["cpus"] = event.get("cpus", {}).get(process)
+        if event["what"] == "bound":
+            cpus.update(event["cpus"])
+        elif event["what"] == "not bound":
+            for process in event.get("processes", ()):
+                cpus.pop(process, None)
         is_stopping |= event["what"] == "stopping"
         if event["instance"] in rows:
             _update(rows[event["instance"]], event, is_stopping=is_stopping)
+    for instance in plan.instances:
+        rows[instance.name]["cpus"] = cpus.get(instance.process or instance.rank_of or instance.name)
     if not is_owned(folder):
         state = "lost"
     elif any(event["what"] == "ending" for event in events):

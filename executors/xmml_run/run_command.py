@@ -277,14 +277,21 @@ def _bound(plan: Plan, options: Namespace) -> Plan:
         from xmml_executors.local_plan import here
         from xmml_planner.problems import position_from_text, problem_at
 
+        ours = here(plan)
         try:
-            check_bindings(here(plan))
+            check_bindings(ours)
         except BindingError as error:
             if options.bind is not None:
                 raise UsageError(f"--bind {options.bind}: {error}; --bind none binds nothing") from None
             wanted = f'instance "{error.instance.name}" has run:bind="{error.instance.bind}": {error}'
             position = position_from_text(error.instance.position)
             raise ModelError([problem_at(position, wanted, "correct it, or bind nothing: --bind none")]) from None
+        elsewhere = {each.name for each in plan.instances} - {each.name for each in ours.instances}
+        asked_for = sorted({each.bind for each in plan.instances if each.name in elsewhere} - {"", "none"})
+        if asked_for and not options.quiet:
+            what = f"--bind {options.bind}" if options.bind is not None else f'run:bind="{asked_for[0]}"'
+            told = f"{what} counts on this machine alone; at sites and in jobs the plan says which cores programs have"
+            print(f"xmml-run: {told}", file=sys.stderr)
     return plan
 
 

@@ -30,11 +30,6 @@ class CoreBinding:
         return self._binding is not None
 
     @property
-    def reason(self) -> str:
-        """Why nothing is bound, if that is worth a word."""
-        return self._binding.reason if self._binding is not None else ""
-
-    @property
     def deadline(self) -> float | None:
         """When `why_unbound` wants to be called."""
         return self._watch.look_at

@@ -27,6 +27,7 @@ use crate::agent_handshake::SECRET;
 use crate::agent_listener::AgentListener;
 use crate::agent_protocol::{AgentOrder, AgentReport};
 use crate::binding::{Devices, OwnDevices};
+use crate::cpu_leases::CpuLeases;
 use crate::lines::{append, json_line, Tail};
 use crate::noted_process::NotedProcess;
 use crate::polling::{Lease, Pauses, Polling, LEASE_EVERY};
@@ -85,6 +86,7 @@ pub struct Agent {
     polling: Polling,
     signals: Signals,
     listener: AgentListener,
+    leases: CpuLeases,
 }
 
 impl Agent {
@@ -108,6 +110,7 @@ impl Agent {
             polling: Polling::new(pauses),
             signals,
             listener: AgentListener::new()?,
+            leases: CpuLeases::of_this_machine(),
             folder,
             place,
         })
@@ -318,7 +321,13 @@ impl Agent {
         if !self.prepare(folder) {
             return;
         }
-        OwnDevices::of_this_process().bind(&mut order, devices);
+        if let Some(binding) = OwnDevices::of_this_process().bind(&mut order, devices, &mut self.leases) {
+            let (cpus, reason) = match &binding {
+                Ok(cpus) => (cpus.as_slice(), ""),
+                Err(reason) => (&[][..], reason.as_str()),
+            };
+            self.tell(&AgentReport::Bound { name: &order.name, cpus, reason });
+        }
         if let Some(program) = order.command.first_mut() {
             let path = order.env.get(&Text("PATH".into())).map(|path| path.0.clone()).or(std::env::var_os("PATH"));
             if let Some(found) = found_on(&program.0, &path.unwrap_or_default()) {

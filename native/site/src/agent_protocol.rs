@@ -79,6 +79,15 @@ pub enum AgentReport<'a> {
         /// The job's number in a heterogeneous job.
         part: String,
     },
+    /// A process is bound to CPUs of its own.
+    Bound {
+        /// Of its instance, or of the process that instances share.
+        name: &'a str,
+        /// Its CPUs; none: it is not bound.
+        cpus: &'a [usize],
+        /// Why it is not.
+        reason: &'a str,
+    },
     /// The batch system, or somebody, ends the job.
     Killed,
     /// Nobody said anything until its patience was over.

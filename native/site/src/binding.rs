@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 
 use serde::Deserialize;
 
+use crate::cpu_leases::CpuLeases;
 use crate::protocol::{Start, Text};
 use crate::system::own_cpus;
 
@@ -24,6 +25,9 @@ pub struct Devices {
     gpus: Option<Vec<usize>>,
 }
 
+/// What another process is bound to: its CPUs, or why it has none of its own.
+pub type Binding = Result<Vec<usize>, String>;
+
 /// The CPUs and GPUs of this process.
 pub struct OwnDevices {
     cpus: Vec<usize>,
@@ -41,19 +45,34 @@ impl OwnDevices {
         }
     }
 
-    /// Turns the places of a process in these lists of CPUs and GPUs into what it is started with. If the CPUs are not those
-    /// that we should have, the kernel chooses.
-    pub fn bind(&self, order: &mut Start, devices: &Devices) {
-        let text = |word: &str| Text(word.into());
-        if let Some(places) = devices.cores.as_ref().filter(|places| !places.is_empty()) {
-            let cpus: Option<Vec<usize>> = places.iter().map(|place| self.cpus.get(*place).copied()).collect();
-            if devices.of_cores == Some(self.cpus.len()) {
-                order.cpus = cpus.or_else(|| order.cpus.take());
-                for (name, value) in BOUND.iter().filter(|(name, _)| !self.variables.contains_key(name)) {
-                    order.env.entry(text(name)).or_insert_with(|| text(value));
-                }
+    /// Binds a process that is to be started to its CPUs, and gives it its GPUs. Returns what it is bound to; `None`: it
+    /// shall be bound to nothing.
+    pub fn bind(&self, order: &mut Start, devices: &Devices, leases: &mut CpuLeases) -> Option<Binding> {
+        self.give_gpus(order, devices);
+        let places = devices.cores.as_ref().filter(|places| !places.is_empty())?;
+        let binding = self.leased(places, devices.of_cores.unwrap_or_default(), leases);
+        if let Ok(cpus) = &binding {
+            order.cpus = Some(cpus.clone());
+            for (name, value) in BOUND.iter().filter(|(name, _)| !self.variables.contains_key(name)) {
+                order.env.entry(Text(name.into())).or_insert_with(|| Text(value.into()));
             }
         }
+        Some(binding)
+    }
+
+    /// Leases the CPUs at these places of the list.
+    fn leased(&self, places: &[usize], of_cores: usize, leases: &mut CpuLeases) -> Binding {
+        let cpus: Option<Vec<usize>> = places.iter().map(|place| self.cpus.get(*place).copied()).collect();
+        let cpus = cpus.filter(|_| of_cores == self.cpus.len()).ok_or_else(|| {
+            let own = self.cpus.len();
+            format!("the job has {of_cores} CPUs of this node, and programs may use {own}: the batch system does not say which")
+        })?;
+        leases.lease(&cpus).map_err(|taken| format!("another run has leased CPU {taken}"))?;
+        Ok(cpus)
+    }
+
+    fn give_gpus(&self, order: &mut Start, devices: &Devices) {
+        let text = |word: &str| Text(word.into());
         let Some(gpus) = &devices.gpus else { return };
         let named: Vec<&str> = GPU_VARIABLES.into_iter().filter(|name| self.variables.contains_key(name)).collect();
         for name in if named.is_empty() { GPU_VARIABLES.to_vec() } else { named } {
@@ -80,11 +99,18 @@ pub fn forget_own_step() {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     fn own(cpus: &[usize], variables: &[(&'static str, &str)]) -> OwnDevices {
         let variables = variables.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
         OwnDevices { cpus: cpus.to_vec(), variables }
+    }
+
+    /// No CPU is leased by anybody.
+    fn leases() -> CpuLeases {
+        CpuLeases::below(Path::new("/nowhere"))
     }
 
     fn order() -> Start {
@@ -105,27 +131,28 @@ mod tests {
     fn threads_are_bound_as_the_site_says_if_it_does() {
         let mut started = order();
         let devices = Devices { cores: Some(vec![1]), of_cores: Some(2), gpus: None };
-        own(&[4, 6], &[("OMP_PROC_BIND", "spread")]).bind(&mut started, &devices);
+        let bound = own(&[4, 6], &[("OMP_PROC_BIND", "spread")]).bind(&mut started, &devices, &mut leases());
         assert_eq!(env(&started), [pair("OMP_PLACES", "cores")]);
-        assert_eq!(started.cpus, Some(vec![6]));
+        assert_eq!((started.cpus, bound), (Some(vec![6]), Some(Ok(vec![6]))));
     }
 
     #[test]
     fn the_kernel_chooses_where_the_cpus_are_not_those_of_the_job() {
         let mut started = order();
         let devices = Devices { cores: Some(vec![1]), of_cores: Some(8), gpus: None };
-        own(&[4, 6], &[]).bind(&mut started, &devices);
+        let bound = own(&[4, 6], &[]).bind(&mut started, &devices, &mut leases());
         assert_eq!((env(&started), started.cpus), (vec![], None));
+        assert!(bound.unwrap().unwrap_err().contains("has 8 CPUs of this node, and programs may use 2"));
     }
 
     #[test]
     fn gpus_are_named_as_the_batch_system_names_them() {
         let mut started = order();
         let devices = Devices { gpus: Some(vec![1, 2]), ..Devices::default() };
-        own(&[0], &[("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b")]).bind(&mut started, &devices);
+        own(&[0], &[("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b")]).bind(&mut started, &devices, &mut leases());
         assert_eq!(env(&started), [pair("CUDA_VISIBLE_DEVICES", "GPU-b,2")]);
         let mut started = order();
-        own(&[0], &[]).bind(&mut started, &devices);
+        own(&[0], &[]).bind(&mut started, &devices, &mut leases());
         assert_eq!(env(&started), [pair("CUDA_VISIBLE_DEVICES", "1,2"), pair("ROCR_VISIBLE_DEVICES", "1,2")]);
     }
 }

@@ -10,6 +10,7 @@ mod agent_protocol;
 pub mod binding;
 mod captured_output;
 pub mod cleanup;
+mod cpu_leases;
 pub mod files;
 mod folder_walk;
 pub mod fork_server;

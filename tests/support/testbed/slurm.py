@@ -105,6 +105,8 @@ class Slurm:
         login.run(["sh", "-ec", "mount --bind /mnt/etc/slurm /etc/slurm"], cwd="/")
         self.start_controller()
         for node in self._placed.nodes:
+            if self._is_bound:
+                node.run(["sh", "-ec", _OWN_SYSFS], cwd="/")
             if self._has_control_groups:
                 self._within[node.name] = control_groups.give(node)
             self.start_node(node)
@@ -171,6 +173,16 @@ class Slurm:
 
 
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
+
+#: Gives a machine a /sys of its own, with what is mounted in it: leases on its CPUs are none on those of this machine.
+_OWN_SYSFS = """
+kept=$(mktemp -d)
+mount --rbind /sys/fs/cgroup $kept
+mount -t sysfs none /sys
+mount --rbind $kept /sys/fs/cgroup
+umount -R $kept
+rmdir $kept
+"""
 
 _MUNGE = """
 mkdir -p /run/munge

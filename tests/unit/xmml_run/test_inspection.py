@@ -54,6 +54,19 @@ def kill(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
+def test_a_run_shows_the_cpus_of_each_process_and_why_one_has_none_of_its_own(tmp_path: Path) -> None:
+    bound, unbound = {"what": "bound", "cpus": {"a": "3"}}, {"what": "not bound", "reason": "a: taken"}
+    write_run(tmp_path, bound)
+    assert read_run(OpenFolder(tmp_path)).instances["a"]["cpus"] == "3"
+    write_run(tmp_path, bound, {**unbound, "processes": ["b"]})
+    assert (read_run(OpenFolder(tmp_path)).instances["a"]["cpus"], read_run(OpenFolder(tmp_path)).not_bound) == (
+        "3",
+        "a: taken",
+    )
+    write_run(tmp_path, bound, {**unbound, "processes": ["a"]})
+    assert read_run(OpenFolder(tmp_path)).instances["a"]["cpus"] is None
+
+
 def test_a_run_that_goes_on_shows_the_latest_progress(tmp_path: Path) -> None:
     progress = {"messages_sent": 3, "messages_received": 0, "bytes_sent": 24, "bytes_received": 0}
     write_run(tmp_path, {"what": "joined", "host": "here"}, {"what": "progress", **progress})

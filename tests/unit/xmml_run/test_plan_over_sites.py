@@ -45,6 +45,12 @@ def test_a_dry_run_leaves_the_name_of_the_run_open_on_this_machine_too(capsys: C
     assert "/runs/RUN/relays/" in relay
 
 
+@pytest.mark.parametrize(("wish", "is_told"), [("core", True), ("none", False)])
+def test_a_binding_that_counts_on_this_machine_alone_is_told(capsys: Capture, wish: str, is_told: bool) -> None:
+    assert xmml_run([MODEL, "--sites", SITES, "--bind", wish, "--dry-run"]) == 0
+    assert (f"--bind {wish} counts on this machine alone; at sites and in jobs" in capsys.readouterr().err) == is_told
+
+
 def test_settings_of_jobs_are_in_the_plan_and_at_no_other_site(capsys: Capture) -> None:
     given = ["--job", "alpha.partition=long", "--job", "alpha.options=--exclusive", "--job", "walltime=12 h"]
     assert xmml(["plan", MODEL, "--sites", SITES, "--place", "plot=beta", *given, "-o", "-"]) == 0

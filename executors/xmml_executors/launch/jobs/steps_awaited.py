@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Callable
 
-from xmml_executors.protocol import Ended, Output, SupervisorReport
+from xmml_executors.protocol import Ended, Output, ProcessReport
 
 #: So long a step may take to start before people are told.
 STARTS_WITHIN_S = 30.0
@@ -22,7 +22,7 @@ class StepsAwaited:
         self._loop, self._notice = loop, notice
         self._waiting: dict[str, asyncio.TimerHandle] = {}
 
-    def on_report(self, report: SupervisorReport) -> None:
+    def on_report(self, report: ProcessReport) -> None:
         """An instance has written something, or has ended."""
         match report:
             case Output(name, _, text) if name not in self._waiting and _WAITS.match(text):

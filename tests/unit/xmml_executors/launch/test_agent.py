@@ -11,6 +11,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ import pytest
 from agents_at_a_site import Site, connections_to
 from site_here import site_at
 from waiting import LIMIT_S, wait_until
+from xmml_executors.binding.leases import CpuLeases
+from xmml_executors.binding.topology import FOLDER_VARIABLE, own_cpus
 from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.protocol import AgentStatus
 from xmml_native.machine import start_of
@@ -64,6 +67,50 @@ def test_programs_do_not_inherit_how_slurm_binds_the_step_of_their_agent(site: S
     site.start("m.1/0", 2, ["sh", "-c", "env | grep ^SLURM_"])
     site.await_report("m.1/0", "ended")
     assert (site.folder / "instances/a/stdout").read_text() == "SLURM_JOB_ID=7\n"
+
+
+def bound_at(site: Site, machine: Path, cores: list[int], of_cores: int) -> dict[str, Any]:
+    """Start a program that shows its CPUs; return what the agent reports of its binding."""
+    site.tell("m.1/0", 1, do="go")
+    site.run("agent", "m.1/0", str(LIMIT_S), env={**os.environ, FOLDER_VARIABLE: str(machine)})
+    command = [sys.executable, "-c", "import os; print(*sorted(os.sched_getaffinity(0)))"]
+    site.start("m.1/0", 2, command, cores=cores, of_cores=of_cores)
+    report = site.await_report("m.1/0", "bound")
+    site.await_report("m.1/0", "ended")
+    return report
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A folder that describes the CPUs that this process may use, and on which nobody has leases."""
+    for cpu in own_cpus():
+        (tmp_path / f"machine/cpu/cpu{cpu}").mkdir(parents=True)
+    return tmp_path / "machine"
+
+
+def test_a_program_is_bound_to_the_places_of_the_plan_and_leases_them(site: Site, machine: Path) -> None:
+    ours = own_cpus()
+    report = bound_at(site, machine, [len(ours) - 1], len(ours))
+    assert report == {"is": "bound", "name": "a", "cpus": [ours[-1]], "reason": ""}
+    assert (site.folder / "instances/a/stdout").read_text() == f"{ours[-1]}\n"
+    with CpuLeases(machine).choosing(ours) as free:
+        assert free == set(ours[:-1])
+
+
+def test_a_program_whose_cpu_another_run_has_leased_is_not_bound_and_that_is_told(site: Site, machine: Path) -> None:
+    ours, leases = own_cpus(), CpuLeases(machine)
+    with leases.choosing(ours[:1]):
+        pass
+    report = bound_at(site, machine, [0], len(ours))
+    assert report == {"is": "bound", "name": "a", "cpus": [], "reason": f"another run has leased CPU {ours[0]}"}
+    assert (site.folder / "instances/a/stdout").read_text() == " ".join(map(str, ours)) + "\n"
+
+
+def test_a_program_is_not_bound_where_the_cpus_are_not_those_of_the_job(site: Site, machine: Path) -> None:
+    count = len(own_cpus())
+    told = bound_at(site, machine, [0], count + 1)
+    assert told["cpus"] == []
+    assert f"the job has {count + 1} CPUs of this node, and programs may use {count}" in told["reason"]
 
 
 def test_orders_that_come_together_with_go_are_carried_out(site: Site) -> None:
