@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xmml_planner import Plan, PlanFormatError, WishError, plan, plan_from_text
+from xmml_planner import NoPlan, Plan, PlanFormatError, WishError, plan, plan_from_text
 from xmml_planner.hosting import share_processes
 from xmml_planner.planning import refuse
 
@@ -174,6 +174,8 @@ def _plan_over_sites(
         made = plan_over_sites(model, catalogue, wishes=sites.wishes, max_cost=sites.max_cost, hosts=hosts, jobs=jobs)
     except WishError as error:
         raise UsageError(f"--place: {error}") from None
+    except NoPlan as error:
+        raise NoPlan("\n".join((str(error), *notes))) from None
     return made, notes
 
 

@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from recorded import recorded
+from scripts import write_python
 from xmml_planner import plan_from_text
 from xmml_run.main import xmml, xmml_run
 
@@ -84,6 +86,45 @@ def test_what_cannot_be_planned_has_its_exit_status_and_reason(
 ) -> None:
     assert command([MODEL, *arguments]) == status  # type: ignore[operator]
     assert says in capsys.readouterr().err
+
+
+#: Answers as Slurm has of a job with two nodes of cluster alpha, in the partition batch.
+SCONTROL = """import sys
+match sys.argv[1:]:
+    case ["show", "job", *_]: print({job!r})
+    case ["show", "hostnames", *_]: print("alpha1\\nalpha2")
+    case ["show", "node", *_]: print({node!r})
+"""
+
+
+@pytest.fixture
+def in_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This process runs in a job of Slurm."""
+    job, node = recorded("slurm/show_job").stdout, recorded("slurm/show_node").stdout
+    write_python(tmp_path / "scontrol", SCONTROL.format(job=job, node=node))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    for name, value in {"JOB_ID": "31", "CLUSTER_NAME": "alpha", "JOB_PARTITION": "batch"}.items():
+        monkeypatch.setenv(f"SLURM_{name}", value)
+
+
+@pytest.mark.usefixtures("in_a_job")
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("partition", "says"),
+    [
+        ("long", "the nodes of job 31 of cluster alpha are not used: it is at none of the sites alpha"),
+        ("batch", "site alpha: job 31 has 2 nodes (alpha1, alpha2), each with 3 cores"),
+    ],
+)
+def test_a_refusal_in_a_job_says_what_became_of_its_nodes(
+    command: object, partition: str, says: str, tmp_path: Path, capsys: Capture
+) -> None:
+    sites = tmp_path / "sites.toml"
+    sites.write_text(f'[site.alpha]\nscheduler = "slurm"\npartition = "{partition}"\ncores = 4\n')
+    assert command([MODEL, "--sites", str(sites)]) == 3  # type: ignore[operator]
+    refusal, *_, note = capsys.readouterr().err.splitlines()
+    assert "no plan satisfies the sites" in refusal
+    assert note.startswith(says)
 
 
 def test_a_mistake_in_the_file_of_sites_is_shown_with_its_place(tmp_path: Path, capsys: Capture) -> None:
