@@ -179,7 +179,8 @@ class Fork:
 
     def free_command(self, partition: str) -> str:
         """Processors, and how busy they have been in the last minute."""
-        return "nproc && cut -d ' ' -f 1 /proc/loadavg"
+        # nproc counts no more than OpenMP may use, if that is limited.
+        return "unset OMP_NUM_THREADS OMP_THREAD_LIMIT; nproc && cut -d ' ' -f 1 /proc/loadavg"
 
     def parse_free(self, answer: CommandResult) -> tuple[int, int] | None:
         """Processors less the load, rounded."""

@@ -128,7 +128,7 @@ async def _scheduler(site: Site, transport: Transport) -> Finding:
     facts.update(free_cores=free[0], cores=free[1])
     where = f" in {site.partition}" if site.partition else ""
     text = f"{name}, {free[0]} of {free[1]} cores{where} free now"
-    if free[1] < site.all_cores and not site.is_here:
+    if free[1] < site.all_cores:
         text += f"; the file of sites counts on {site.all_cores}"
         return Finding("scheduler", Verdict.WARNING, text, facts)
     return Finding("scheduler", Verdict.OK, text, facts)

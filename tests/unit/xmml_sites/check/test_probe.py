@@ -1,6 +1,7 @@
 """Looking at a site that does not do what it is told."""
 
 import asyncio
+import os
 import re
 import shlex
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from xmml_planner.sites import Site
-from xmml_sites.check.probe import _clock, _memory, _set_up_lines, _xmml, probe
+from xmml_sites.check.probe import _clock, _memory, _scheduler, _set_up_lines, _xmml, probe
 from xmml_sites.check.report import Verdict
 from xmml_sites.ssh.local import LocalTransport
 
@@ -111,6 +112,27 @@ def test_a_python_that_is_too_old_is_named_with_the_version_that_is_needed(tmp_p
     assert finding.verdict is Verdict.WARNING
     assert finding.text.startswith(f"{old} is Python 3.6.8, and xMML needs 3.11 or newer; ")
     assert "xmml sites install here finds it" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("missing", "verdict", "says"),
+    [(0, Verdict.OK, " free now"), (1, Verdict.WARNING, "; the file of sites counts on ")],
+)
+def test_the_cores_of_this_machine_are_compared_whatever_openmp_may_use_of_them(monkeypatch, missing, verdict, says):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("OMP_THREAD_LIMIT", "1")
+    has = len(os.sched_getaffinity(0))
+
+    async def look():
+        transport = LocalTransport("here")
+        try:
+            return await _scheduler(Site("here", cores=has + missing), transport)
+        finally:
+            await transport.close()
+
+    finding = asyncio.run(look())
+    assert (finding.verdict, finding.facts["cores"]) == (verdict, has)
+    assert says in finding.text
 
 
 @pytest.mark.parametrize(
