@@ -11,8 +11,9 @@ from typing import Any
 
 from xmml_executors.conduit_figures import from_events
 from xmml_executors.instance_record import InstanceRecord
-from xmml_executors.launch.site.journal import JOURNAL
+from xmml_executors.launch.site.journal import JOURNAL, read_journal
 from xmml_executors.open_folder import OpenFolder
+from xmml_executors.outcome import SiteError
 from xmml_executors.queries import AskStatus
 from xmml_executors.run_folder import DOOR, EVENTS, SECRET
 from xmml_executors.run_lock import LOCK, is_owned
@@ -53,7 +54,8 @@ class RunView:
 
     Attributes:
         state: `waiting` while its jobs wait in queues, `running`, `ending` while its results are fetched, or the word
-            of its exit status; `lost` if it ended without a word (kill -9, loss of power).
+            of its exit status; `lost` if it ended without a word (kill -9, loss of power), `cancelled` when then
+            `xmml cancel` has removed what it had at its sites.
         instances: the site and the numbers of each instance.
         conduits: how each conduit travels, and what has passed it.
         sites: of a run over sites that goes on or is lost, what was last told of each.
@@ -131,7 +133,7 @@ def read_run(folder: OpenFolder) -> RunView:
         return _read_run(folder)
     try:
         _check_files(folder)
-        return replace(_read_run(folder, may_ask=False), foreign=foreign)
+        return replace(_read_run(folder, is_own=False), foreign=foreign)
     except (KeyError, TypeError, ValueError, AttributeError, OSError, RecursionError):
         raise NotARun(f"{foreign}, and its files are not those of a run") from None
 
@@ -160,7 +162,7 @@ def _check_files(folder: OpenFolder) -> None:
             raise ValueError(name)
 
 
-def _read_run(folder: OpenFolder, *, may_ask: bool = True) -> RunView:
+def _read_run(folder: OpenFolder, *, is_own: bool = True) -> RunView:
     try:
         plan = plan_from_text(folder.read("plan.json").decode())
         events = list(read_events(folder))
@@ -177,7 +179,7 @@ def _read_run(folder: OpenFolder, *, may_ask: bool = True) -> RunView:
         rows = _with_sites(last["instances"], plan)
         return RunView(folder, *how, rows, last["wall_s"], conduits, not_bound=not_bound)
     sites = _last_words(events)
-    live = ask(folder, AskStatus()) if may_ask else None
+    live = ask(folder, AskStatus()) if is_own else None
     if live is not None:
         rows = _with_sites(live["instances"], plan)
         return RunView(folder, going(rows, sites), "", rows, None, live["conduits"], sites, not_bound)
@@ -197,11 +199,24 @@ def _read_run(folder: OpenFolder, *, may_ask: bool = True) -> RunView:
         rows[instance.name]["cpus"] = cpus.get(instance.process or instance.rank_of or instance.name)
     if not is_owned(folder):
         state = "lost"
+        if is_own and _is_cancelled(folder):
+            state, sites = "cancelled", {}
+            for row in rows.values():
+                row["state"] = "stopped" if row["state"] in ("started", "running", "left") else row["state"]
     elif any(event["what"] == "ending" for event in events):
         state = "ending"
     else:
         state = going(rows, sites)
     return RunView(folder, state, "", _with_sites(rows, plan), None, conduits, sites, not_bound)
+
+
+def _is_cancelled(folder: OpenFolder) -> bool:
+    """Whether `xmml cancel` has removed what a run had at its sites whose `xmml-run` was killed."""
+    try:
+        told = read_journal(folder)
+    except SiteError:  # who asks what can be done about the run is told
+        return False
+    return told is not None and told.is_cancelled
 
 
 def _with_sites(rows: Mapping[str, dict[str, Any]], plan: Plan) -> dict[str, dict[str, Any]]:

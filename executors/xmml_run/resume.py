@@ -59,6 +59,8 @@ def refuse_what_the_plan_fixes(options: Namespace) -> None:
 
 def what_resuming_does(told: JournalContent) -> str:
     """Return what `xmml-run --resume` does with a run whose `xmml-run` was killed, by the journal of the run."""
+    if told.is_cancelled:
+        return "begins the run anew with its first step"
     if any(site.has_begun for site in told.sites.values()):
         return "begins the run anew with its first step, when what is left at its sites has been ended and removed"
     waiting = [
@@ -103,7 +105,7 @@ def _plan_and_folder(folder: OpenFolder, past: JournalContent) -> tuple[Plan, Ru
     state = read_own_run(folder).state
     if is_owned(folder):
         raise UsageError(f"{path} is being launched by process {past.launcher[0]}; xmml status {path} says how it goes")
-    if state not in ("running", "waiting", "ending", "lost"):
+    if state not in ("running", "waiting", "ending", "lost", "cancelled"):
         left = f"; xmml cancel {path} removes what is left of it at {', '.join(past.unclean)}" if past.unclean else ""
         raise UsageError(f"{path} has ended ({state}), and only a run whose xmml-run was killed can be resumed{left}")
     try:

@@ -129,6 +129,24 @@ def test_cancel_removes_every_trace_after_the_launcher_was_killed(sites: Sites) 
     again.check(0, "ended, nothing is left at alpha, beta; its folder here stays: ")
 
 
+def test_a_run_that_was_cancelled_after_its_launcher_was_killed_says_so_and_begins_anew_if_it_is_resumed(
+    sites: Sites,
+) -> None:
+    gate = sites.folder / "gate"
+    going = sites.launch(sites.write_model(answers=awaits(gate)))
+    sites.await_event("joined", 2)
+    sites.kill(going)
+    sites.do("xmml", "cancel", str(sites.run_folder)).check(0)
+    anew = "begins the run anew with its first step"
+    sites.do("xmml", "status", str(sites.run_folder)).check(
+        0, ": cancelled", f"xmml-run --resume {sites.run_folder} {anew}"
+    )
+    gate.touch()
+    resumed = sites.end(sites.start("xmml-run", "--resume", str(sites.run_folder)))
+    resumed.check(0, f"--resume {sites.run_folder.name} {anew}", "the last answer is 16.1")
+    sites.do("xmml", "status", str(sites.run_folder)).check(0, ": done")
+
+
 def test_a_run_that_was_interrupted_before_it_began_keeps_its_place(sites: Sites) -> None:
     sites.more["beta"] = HELD
     going = sites.launch(sites.write_model())

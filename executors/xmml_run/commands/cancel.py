@@ -65,6 +65,8 @@ def _cancel(folder: OpenFolder) -> int:
         return ExitStatus.SITE_FAILED
     folder.remove(SECRET)
     if told is None or not told.unclean:
+        if told is not None and read_own_run(folder).state == "lost":
+            _clean(folder)  # nothing is left, but that the run was cancelled is noted
         clean = f", nothing is left at {', '.join(sorted(told.sites))}" if told is not None and told.sites else ""
         print(f"{folder.path.name}: ended{clean}; its folder here stays: {folder.path}")
         return ExitStatus.DONE

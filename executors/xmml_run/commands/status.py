@@ -19,8 +19,8 @@ from xmml_run.terminal_text import printable
 DESCRIPTION = (
     "Say how a run is going, or how it ended: of a run over sites the last news of each site, then each instance with "
     "its messages and what it waits for, and each conduit. A run is running from its launch on, also while its jobs "
-    "wait in queues. A run whose xmml-run was killed is lost: then the commands that go on with it or clean up are "
-    "shown, and what they would do."
+    "wait in queues. A run whose xmml-run was killed is lost, or cancelled when xmml cancel has cleaned up after it: "
+    "then the commands that go on with it or clean up are shown, and what they would do."
 )
 
 
@@ -48,12 +48,15 @@ def lost_lines(folder: OpenFolder) -> list[str]:
         return [str(error)]
     if told is None:
         return ["its xmml-run was killed; start it again with xmml-run MODEL"]
+    resuming = f"xmml-run --resume {folder.path} {what_resuming_does(told)}"
+    if told.is_cancelled:
+        return ["its xmml-run was killed, and xmml cancel has removed what it had at its sites", resuming]
     left = (
         f"ends and removes what is left at {', '.join(told.unclean)}" if told.unclean else "finds nothing at its sites"
     )
     return [
         "its xmml-run was killed",
-        f"xmml-run --resume {folder.path} {what_resuming_does(told)}",
+        resuming,
         f"xmml cancel {folder.path} {left}",
     ]
 
@@ -65,8 +68,9 @@ def status_lines(view: RunView) -> list[str]:
         lines.append(f"  {view.reason}")
     if view.foreign:
         lines.append(f"  {view.foreign}: nothing is done with it")
-    elif view.state == "lost":
-        lines += [*(f"  {line}" for line in lost_lines(view.folder)), "  last news:"]
+    elif view.state in ("lost", "cancelled"):
+        lines += [f"  {line}" for line in lost_lines(view.folder)]
+        lines += ["  last news:"] if view.state == "lost" else []
     lines += [f"  {site}: {told}" for site, told in view.sites.items()]
     width = max(map(len, view.instances), default=0)
     is_elsewhere = bool({row["host"] for row in view.instances.values()} - {None, socket.gethostname()})

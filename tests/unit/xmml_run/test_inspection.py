@@ -21,7 +21,7 @@ from xmml_run.commands.status import status_lines
 from xmml_run.errors import NotARun
 from xmml_run.inspection import follow, going, open_run, read_run
 from xmml_run.main import xmml_run
-from xmml_run.resume import resumed
+from xmml_run.resume import resumed, what_resuming_does
 from xmml_run.xmml_command import xmml_command
 
 #: Owns the run in a folder until it is killed, and leaves what a run leaves whose machine loses its power.
@@ -298,6 +298,68 @@ def test_a_lost_run_of_which_nothing_is_left_says_so(tmp_path: Path) -> None:
     write_run(tmp_path, {"what": "joined", "host": "here"})
     write_journal(tmp_path, *({"what": "clean", "site": site} for site in ("alpha", "beta")))
     assert f"  xmml cancel {tmp_path} finds nothing at its sites" in status_lines(read_run(OpenFolder(tmp_path)))
+
+
+CANCELLED = [
+    {"what": "go", "site": "alpha", "job": "m.1", "id": "17", "host": "n"},
+    {"what": "cancel", "pid": 1, "started": "before"},
+    *({"what": "clean", "site": site} for site in ("alpha", "beta")),
+]
+
+
+def test_a_run_that_was_cancelled_after_its_xmml_run_was_killed_says_so_and_what_resuming_it_would_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path, {"what": "joined", "host": "here"}, {"what": "site", "about": "alpha", "text": "ready"})
+    write_journal(tmp_path, *CANCELLED)
+    assert xmml_command(["status", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{tmp_path.name}: cancelled",
+        "  its xmml-run was killed, and xmml cancel has removed what it had at its sites",
+        f"  xmml-run --resume {tmp_path} begins the run anew with its first step",
+        "  a  stopped   0 messages sent, 0 received, on here",
+    ]
+    assert xmml_command(["status", str(tmp_path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["state"], told["instances"]["a"]["state"], told["sites"]) == ("cancelled", "stopped", {})
+
+
+def test_a_run_that_was_cancelled_before_it_had_anything_at_a_site_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path)
+    (tmp_path / "journal.jsonl").write_text('{"what": "launch", "run": "m-1", "pid": 1, "started": "before"}\n')
+    assert read_run(OpenFolder(tmp_path)).state == "lost"
+    for _ in range(2):
+        assert xmml_command(["cancel", str(tmp_path)]) == 0
+        assert capsys.readouterr().out == f"{tmp_path.name}: ended; its folder here stays: {tmp_path}\n"
+        assert read_run(OpenFolder(tmp_path)).state == "cancelled"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        CANCELLED[:-1],
+        [*CANCELLED, {"what": "launch", "run": "m-1", "pid": 2, "started": "after"}],
+        [*CANCELLED, {"what": "prepare", "site": "alpha", "folder": "/alpha"}],
+    ],
+    ids=["something is left", "resumed", "something was begun"],
+)
+def test_a_run_is_not_cancelled_while_something_of_it_is_left_nor_when_it_was_resumed_after_that(
+    tmp_path: Path, lines: list[dict[str, object]]
+) -> None:
+    write_run(tmp_path, {"what": "joined", "host": "here"})
+    write_journal(tmp_path, *lines)
+    assert read_run(OpenFolder(tmp_path)).state == "lost"
+
+
+def test_a_run_that_was_cancelled_can_be_resumed(tmp_path: Path) -> None:
+    write_run(tmp_path, {"what": "joined", "host": "here"})
+    write_journal(tmp_path, *CANCELLED)
+    _, folder, journal = resumed(tmp_path)
+    assert what_resuming_does(journal.past) == "begins the run anew with its first step"
+    folder.close()
+    journal.close()
 
 
 def test_a_lost_run_whose_journal_cannot_be_read_says_so(tmp_path: Path) -> None:

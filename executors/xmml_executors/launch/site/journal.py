@@ -132,7 +132,7 @@ class JournalContent:
 
     Attributes:
         launcher: process id and start of the last launcher, as the kernel counts it.
-        canceller: the same of who has cleaned up after it last.
+        canceller: the same of who has cleaned up after that launcher last.
     """
 
     run_id: str = ""
@@ -144,6 +144,11 @@ class JournalContent:
     def unclean(self) -> list[str]:
         """The sites at which something of the run may be left."""
         return [name for name, site in self.sites.items() if not site.is_clean]
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether `xmml cancel` has removed all that the last launcher had left."""
+        return bool(self.canceller[0]) and not self.unclean
 
 
 def read_journal(folder: OpenFolder) -> JournalContent | None:
@@ -231,6 +236,7 @@ def past(lines: Iterable[Mapping[str, Any]]) -> JournalContent:
         match what:
             case "launch":
                 told.run_id, told.launcher = line["run"], (line["pid"], line["started"])
+                told.canceller = (0, "")
             case "cancel":
                 told.canceller = line["pid"], line["started"]
             case "prepare":
