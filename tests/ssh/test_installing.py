@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -108,6 +111,24 @@ def test_a_dry_run_says_what_would_be_done_and_leaves_nothing(there: There) -> N
     assert "would make ~/xmml/python/bin/python" in said
     assert "numpy-" in said
     assert not (there.server.home / "xmml").exists()
+
+
+def test_a_dry_run_says_only_what_is_missing(there: There, cache: Path) -> None:
+    there.give_python()
+    there.install("--dry-run")
+    environment = there.server.home / "xmml/python"
+    venv.create(environment, symlinks=True)
+    (environment / "wheels").mkdir()
+    wheels = [wheel for wheel in cache.rglob("*.whl") if wheel.name.startswith(("lxml-", "networkx-"))]
+    for wheel in wheels:
+        shutil.copy(wheel, environment / "wheels")
+    said = there.install("--dry-run")
+    (line,) = [line for line in said.splitlines() if "would" in line]
+    sent, found = map(int, re.findall(r"^site: (\d+) of (\d+) wheels would be sent ", line)[0])
+    assert found - sent == len(wheels) > 0
+    assert line.endswith(", and all installed in ~/xmml/python/bin/python:")
+    assert not any(wheel.name in said for wheel in wheels)
+    assert "numpy-" in said
 
 
 def test_a_site_without_a_new_python_is_told_which_it_has(there: There) -> None:

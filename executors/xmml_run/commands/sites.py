@@ -127,9 +127,9 @@ def _installed(name: str, done: Installed, *, is_dry_run: bool) -> list[str]:
     if done.was_there:
         lines = [f"{name}: xMML {xmml.__version__} is there already ({done.python})"]
     elif is_dry_run:
-        size = f"{len(done.wheels)} wheels ({done.sent_bytes / 1e6:.1f} MB)"
-        lines = [f"{name}: {done.base} would make {done.python}, and {size} would be sent and installed:"]
-        lines += [f"  {wheel}" for wheel in done.wheels]
+        lines = [f"{name}: {done.base} would make {done.python}"] if done.base else []
+        sent = f"{len(done.sent)} of {done.wheels} wheels would be sent ({done.sent_bytes / 1e6:.1f} MB)"
+        lines += [f"{name}: {sent}, and all installed in {done.python}:", *(f"  {wheel}" for wheel in done.sent)]
     else:
         lines = [f"{name}: xMML {xmml.__version__} is installed ({done.python})"]
     if not done.is_named:

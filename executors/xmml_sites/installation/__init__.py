@@ -16,6 +16,7 @@ from typing import Any
 
 from xmml_planner.sites import Site
 
+import xmml
 from xmml.late_dataclass import dataclass
 from xmml_sites.environment import LEAST_PYTHON, environment_as_it_works
 from xmml_sites.installation.wheels import PythonKind, WheelMissing, collect, digest
@@ -47,6 +48,14 @@ print("xmml-python", json.dumps({
 """
 
 
+#: Says which xMML a Python has, unless its environment was made by an installation, or by one that was interrupted.
+_HAS_XMML = f"""
+import os, sys, xmml, xmml_native
+if not any(os.path.exists(os.path.join(sys.prefix, name)) for name in ("{NOTE}", "wheels")):
+    print("xmml-installed", xmml.__version__)
+"""
+
+
 class InstallationFailed(Exception):
     """xMML cannot be installed there; the text says why and what to do."""
 
@@ -58,18 +67,20 @@ class Installed:
     Attributes:
         python: the interpreter of the virtual environment, as the file of sites names it.
         is_named: the file of sites has it as `python` already.
-        base: the Python there that the environment is made with, and its version.
-        wheels: the names of the wheels; those that were sent come first.
-        sent_bytes: of the wheels that were sent.
         was_there: nothing had to be done.
+        base: the Python there that the environment is made with; empty: there is one.
+        wheels: how many are installed.
+        sent: the names of those that were sent.
+        sent_bytes: of the wheels that were sent.
     """
 
     python: str
     is_named: bool
-    base: str
-    wheels: tuple[str, ...]
-    sent_bytes: int
-    was_there: bool
+    was_there: bool = False
+    base: str = ""
+    wheels: int = 0
+    sent: tuple[str, ...] = ()
+    sent_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -115,6 +126,8 @@ async def install(
         InstallationFailed: the site or this machine lacks something.
         TransportError: the site cannot be reached.
     """
+    if await _has_xmml(site, transport):
+        return Installed(site.python, is_named=True, was_there=True)
     python, folder = _place(site)
     is_named = python == site.python
     there = await _look(site, transport, folder)
@@ -130,9 +143,8 @@ async def install(
         raise InstallationFailed(str(error)) from None
     hashes = {file: await asyncio.to_thread(digest, file) for file in files}
     note = "".join(f"{hashes[file]} {file.name}\n" for file in sorted(files))
-    names = tuple(file.name for file in files)
     if there.note == note:
-        return Installed(python, is_named, there.base, names, 0, was_there=True)
+        return Installed(python, is_named, was_there=True)
     if there.venv and there.venv != f"{there.version[0]}.{there.version[1]}":
         raise InstallationFailed(
             f"{folder} at {site.name} is a virtual environment of Python {there.venv}, and wheels are for Python "
@@ -150,15 +162,15 @@ async def install(
             f"{folder} at {site.name} has {there.free_bytes / 1e6:.0f} MB free, and about {needs / 1e6:.0f} MB are "
             'needed: make room, or name another place with python = "FOLDER/bin/python"'
         )
-    missing = files if is_dry_run else await _missing(transport, folder, hashes)
-    sent_bytes = sum(file.stat().st_size for file in missing)
-    done = Installed(python, is_named, there.base, names, sent_bytes, was_there=False)
+    missing = await _missing(transport, folder, hashes)
+    sent, sent_bytes = tuple(file.name for file in missing), sum(file.stat().st_size for file in missing)
+    done = Installed(python, is_named, False, "" if there.venv else there.base, len(files), sent, sent_bytes)
     if is_dry_run:
         return done
     tell(f"{site.name}: {len(missing)} of {len(files)} wheels are sent ({sent_bytes / 1e6:.1f} MB)")
     for file in missing:  # with nothing but a shell: our own program may not run there, but another build of xMML
         await transport.put(file, f"{folder}/wheels/{file.name}")
-    await _unpack(site, transport, there.base, folder, names, note)
+    await _unpack(site, transport, there.base, folder, [file.name for file in files], note)
     return done
 
 
@@ -169,6 +181,14 @@ def _place(site: Site) -> tuple[str, str]:
     if site.is_here or "/bin/python" not in named:
         named = f"{site.work}/python/bin/python"
     return named, named[: named.rindex("/bin/python")]
+
+
+async def _has_xmml(site: Site, transport: Transport) -> bool:
+    """Whether the Python that the file of sites names has the xMML of the version here, and not from an installation,
+    whose wheels say more than a version."""
+    script = f"{environment_as_it_works(site)}{path_word(site.python)} -P -c {shlex.quote(_HAS_XMML)} 2>/dev/null"
+    answer = await transport.run(f"bash -lc {shlex.quote(script)}", timeout_s=LOOK_S)
+    return f"xmml-installed {xmml.__version__}" in answer.stdout.splitlines()
 
 
 async def _look(site: Site, transport: Transport, folder: str) -> _There:
@@ -230,7 +250,7 @@ async def _missing(transport: Transport, folder: str, hashes: dict[Path, str]) -
     return [file for file, sha256 in hashes.items() if sha256 not in have]
 
 
-async def _unpack(site: Site, transport: Transport, base: str, folder: str, names: tuple[str, ...], note: str) -> None:
+async def _unpack(site: Site, transport: Transport, base: str, folder: str, names: list[str], note: str) -> None:
     """Make the virtual environment and install the wheels in it. What was there of another version is replaced; the
     note is written last, so that what was interrupted is done again."""
     wheels = " ".join(f'"$d/wheels/"{shlex.quote(name)}' for name in names)
