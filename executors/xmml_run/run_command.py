@@ -270,11 +270,18 @@ def _bound(plan: Plan, options: Namespace) -> Plan:
         UsageError: it has not.
         ModelError: it has not what the model asks for.
     """
+    from xmml_executors.local_plan import here
+
     if options.bind is not None:
-        plan = replace(plan, instances=tuple(replace(each, bind=options.bind) for each in plan.instances))
+        # Whoever is bound has a process of its own.
+        alone = {each.name for each in here(plan).instances} if options.bind != "none" else ()
+        instances = (
+            replace(each, bind=options.bind, process=None if each.name in alone else each.process)
+            for each in plan.instances
+        )
+        plan = replace(plan, instances=tuple(instances))
     if any(each.bind not in ("", "none") for each in plan.instances):
         from xmml_executors.binding.process_binding import BindingError, check_bindings
-        from xmml_executors.local_plan import here
         from xmml_planner.problems import position_from_text, problem_at
 
         ours = here(plan)

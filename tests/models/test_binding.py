@@ -245,6 +245,17 @@ def test_a_run_with_one_cpu_is_not_bound_and_says_nothing_at_the_terminal(pair: 
     assert run.stderr == ""
 
 
+@pytest.mark.parametrize(("wish", "processes"), [("none", {"hosts/1"}), ("core", {None})])
+def test_instances_that_are_bound_share_no_process(pair: Pair, wish: str, processes: set[str | None]) -> None:
+    document = pair.written("shared")
+    (document.parent / "classes.py").write_text("class A: ...\nclass B: ...\n")
+    hosted = re.sub(r'<submodel id="(\w)">', r'<submodel id="\1" class="classes:\1">', MODEL)
+    document.write_text(re.sub("<implementation .*/>", "", hosted))
+    command = [XMML_RUN, str(document), "--dry-run", "--json", "--hosts", "1", "--bind", wish]
+    told = subprocess.run(command, cwd=document.parent, env=pair.env, capture_output=True, text=True, check=True)
+    assert {each["process"] for each in json.loads(told.stdout)["plan"]["instances"]} == processes
+
+
 @pytest.mark.parametrize("more", [(), ("--dry-run",)], ids=["run", "dry run"])
 def test_a_cpu_that_is_not_there_is_wrong_usage(pair: Pair, more: tuple[str, ...]) -> None:
     run = pair.run("--bind", "8000", *more, status=2)
