@@ -268,7 +268,8 @@ class Job:
     Attributes:
         nodes: how many it asks for.
         cores_per_node, memory_per_node_bytes, gpus_per_node: what it asks for on each of them; memory 0: not known.
-        walltime_s: for how long it asks; 0: for as long as its queue gives by default.
+        walltime_s: for how long it asks, without the time in which it waits for the jobs that it is got together
+            with; 0: for as long as its queue gives by default.
         starts_s, ends_s: when it is expected to run.
         group: jobs of one group have to run at the same time.
         after: jobs whose instances end before those of this one begin.

@@ -12,6 +12,7 @@ from xmml.graphs.quantity_text import value_text
 from xmml.units import Dimension
 from xmml_planner.execution_plan import ConduitSpec, Expectation, FilterSpec, Job, Plan, PlannedInstance
 from xmml_planner.sites.catalogue import Site
+from xmml_planner.submissions import waiting_jobs
 
 #: A placement is told to be best if the bound is no further from it than this: what rounding makes.
 PROVEN = 2e-6
@@ -77,6 +78,7 @@ def _expected(expected: Expectation) -> list[str]:
 
 def _jobs(plan: Plan) -> list[str]:
     described = {site.name: site for site in plan.sites}
+    waiting = waiting_jobs(plan)
     rows = [
         (
             "  job",
@@ -104,7 +106,7 @@ def _jobs(plan: Plan) -> list[str]:
                 str(job.gpus_per_node) if job.gpus_per_node else "-",
                 value_text(job.starts_s, Dimension.TIME),
                 value_text(job.ends_s, Dimension.TIME),
-                _walltime(job) if described[job.site].submits_jobs else "-",
+                _walltime(job, described[job.site], waits=job.name in waiting),
                 f"{job.cost:.3g}" if job.cost else "-",
             )
         )
@@ -125,8 +127,12 @@ def _how(site: Site) -> str:
     return site.scheduler if site.allocation is None else f"in job {site.allocation.job}"
 
 
-def _walltime(job: Job) -> str:
-    return value_text(job.walltime_s, Dimension.TIME) if job.walltime_s else "the default"
+def _walltime(job: Job, site: Site, *, waits: bool) -> str:
+    if not site.submits_jobs:
+        return "-"
+    limit = value_text(job.walltime_s, Dimension.TIME) if job.walltime_s else "the default"
+    has_room = site.walltime_s is None or job.walltime_s < site.walltime_s
+    return f"{limit} + waiting" if waits and has_room else limit
 
 
 def _routes(plan: Plan) -> list[str]:

@@ -61,7 +61,8 @@ class HeterogeneousJob(Placeholders):
         attempt = 1 + max(each.attempt for each in self.all())
         for each in self.all():
             each.submit(now, attempt)
-        return [*actions, SubmitTogether(tuple(self.placeholders), attempt, self._meeting_s, self._meeting_s)]
+        slack_s = self.waiting_s(self._meeting_s)
+        return [*actions, SubmitTogether(tuple(self.placeholders), attempt, slack_s, self._meeting_s)]
 
     def on_time(self, now: float) -> list[Action]:
         """Give up if a part does not come."""

@@ -106,6 +106,11 @@ class Placeholders:
         """Every placeholder, in the order of the members."""
         return list(self.placeholders.values())
 
+    def waiting_s(self, longest_s: float) -> float:
+        """How much longer than the run a job is asked for that waits for others for so long at most: one that is alone
+        waits for nobody."""
+        return longest_s if len(self.placeholders) > 1 else 0.0
+
     def cancel_all(self, reason: str) -> list[Action]:
         """Cancel what is queued or waits."""
         actions: list[Action] = []

@@ -32,7 +32,8 @@ class RendezvousPolicy:
         budget_growth: how much that share grows with the square of the hours since the group began to try.
         meeting_s: how long placeholders that start at the same moment may take to meet; also the dead-man's timer of a
             placeholder that nobody talks to.
-        longest_wait_s: no placeholder waits longer; jobs are asked for so much longer than the run takes.
+        longest_wait_s: no placeholder waits longer, nor longer than its run takes; jobs that wait for others are asked
+            for so much longer.
         use_estimates: whether sites are asked when jobs will start.
         trust: how many times longer than the truth estimates usually are.
         ask_every_s: how often sites are asked.
@@ -112,7 +113,7 @@ class Rendezvous(Placeholders):
 
     def _slack(self, member: Member) -> float:
         """How much longer than the run the job of a member is asked for."""
-        return max(self._manners.meeting_s, min(self._manners.longest_wait_s, member.run_s))
+        return self.waiting_s(max(self._manners.meeting_s, min(self._manners.longest_wait_s, member.run_s)))
 
     # --- what happens -----------------------------------------------------------------------------------------------
 

@@ -9,14 +9,16 @@ from pathlib import Path
 
 from xmml_planner import Plan
 from xmml_planner.sites import Site
+from xmml_planner.submissions import first_and_later, remote_jobs
 from xmml_planner.summary import counted
 from xmml_sites.batch import JobScript, of_site
 from xmml_sites.program import NAME as PROGRAM
 
+from xmml.graphs.quantity_text import value_text
+from xmml.units import Dimension
 from xmml_executors.coallocation.actions import Action, Reserve, Submit, SubmitTogether
 from xmml_executors.executor import in_image
 from xmml_executors.launch.co_allocation import CoAllocationFailed, choose_strategy
-from xmml_executors.launch.jobs.deferred_jobs import first_and_later
 from xmml_executors.launch.jobs.job_nodes import JobNodes
 from xmml_executors.launch.jobs.site_job import SiteJob
 from xmml_executors.launch.jobs.site_plan import (
@@ -25,7 +27,6 @@ from xmml_executors.launch.jobs.site_plan import (
     launch_site,
     needs_relay,
     relay_links,
-    remote_jobs,
 )
 from xmml_executors.launch.preparation.builds import builds_at
 from xmml_executors.launch.relays import local_relay, remote_relay
@@ -175,7 +176,7 @@ def _submissions(
     jobs: Mapping[str, SiteJob], clusters: Mapping[str, Site], run_folder: str, wanted: str | None
 ) -> dict[str, list[str]]:
     """Return how each job is submitted, by its name; of those that are submitted together, by that of the first."""
-    first, later = first_and_later(list(jobs.values()))
+    first, later = first_and_later({name: (job.planned, job.part) for name, job in jobs.items()})
     shown: dict[str, list[str]] = {}
     for group in [first, *later] if first else later:
         try:
@@ -194,13 +195,13 @@ def _submission(
     match action:
         case SubmitTogether(members, _, slack_s, patience_s):
             together = [jobs[name] for name in members]
-            title = f"jobs {', '.join(members)}, as one heterogeneous job:"
+            title = f"jobs {', '.join(members)}, as one heterogeneous job"
             return members[0], _job(title, clusters, run_folder, together, slack_s, patience_s)
         case Submit(member, _, slack_s, patience_s):
-            return member, _job(f"job {member}:", clusters, run_folder, [jobs[member]], slack_s, patience_s)
+            return member, _job(f"job {member}", clusters, run_folder, [jobs[member]], slack_s, patience_s)
         case Reserve(member, start, end):
             job = jobs[member]
-            title = f"job {member}, in cores that are reserved from {start:.0f} s to {end:.0f} s from now on:"
+            title = f"job {member}, in cores that are reserved from {start:.0f} s to {end:.0f} s from now on"
             slack_s = end - start - job.walltime_s
             return member, _job(title, clusters, run_folder, [job], slack_s, PATIENCE_S, RESERVATION)
     raise ValueError(f"no strategy begins with {action}")
@@ -232,8 +233,22 @@ def _job(
         )
         for job in jobs
     ]
+    title += _for_waiting(jobs, scripts)
     known = all(job.planned.walltime_s or job.part.walltime_s or not job.part.has_queue for job in jobs)
-    title += "" if known else " (its queue is asked for the time that it gives by default; this script assumes a day)"
+    title += ":" if known else " (its queue is asked for the time that it gives by default; this script assumes a day):"
     text = scheduler.render(scripts[0]) if len(scripts) == 1 else scheduler.render_together(scripts)
     lines = [scheduler.submit_command(f"{scripts[0].folder}/job.sh"), *text.splitlines()]
     return [f"  {title}", *(f"    {line}" for line in lines)]
+
+
+def _for_waiting(jobs: Sequence[SiteJob], scripts: Sequence[JobScript]) -> str:
+    """Return in words how much longer than the plan says jobs are asked for, so that they can wait for others."""
+    waiting_s = max(
+        (
+            script.walltime_s - job.walltime_s
+            for job, script in zip(jobs, scripts, strict=True)
+            if job.part.submits_jobs
+        ),
+        default=0.0,
+    )
+    return f", with {value_text(waiting_s, Dimension.TIME)} for waiting" if waiting_s > 0 else ""

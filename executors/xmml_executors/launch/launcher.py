@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any
 
 from xmml_planner import Plan
+from xmml_planner.submissions import first_and_later, remote_jobs
 from xmml_sites.batch import JobStatus, SchedulerUnavailable
 from xmml_sites.ssh import TransportError
 
@@ -26,7 +27,7 @@ from xmml_executors.executor import (
     SiteSuspected,
 )
 from xmml_executors.launch.co_allocation import CoAllocation, CoAllocationFailed, choose_strategy
-from xmml_executors.launch.jobs.deferred_jobs import due_in_s, first_and_later, why_over
+from xmml_executors.launch.jobs.deferred_jobs import due_in_s, why_over
 from xmml_executors.launch.jobs.job_nodes import JobNodes
 from xmml_executors.launch.jobs.queue_news import QueueNews
 from xmml_executors.launch.jobs.site_job import SiteJob, agent_folders
@@ -37,7 +38,6 @@ from xmml_executors.launch.jobs.site_plan import (
     needs_relay,
     reached_directly,
     relay_links,
-    remote_jobs,
 )
 from xmml_executors.launch.jobs.steps_awaited import STARTS_WITHIN_S, StepsAwaited
 from xmml_executors.launch.past_jobs import PastJobs
@@ -148,7 +148,7 @@ class Launcher:
         self.processes = SiteProcesses(plan, folder, self.jobs, self.sites, self._loop)
         self._past_jobs = PastJobs(past, self.sites)
         self._teardown = Teardown(plan, folder, self.jobs, self._reports.put)
-        self._first, self._later = first_and_later(list(self.jobs.values()))
+        self._first, self._later = first_and_later(remote_jobs(plan))
         self.late = self.processes.names_of(member for wave in self._later for member in wave)
 
     def fileno(self) -> int:

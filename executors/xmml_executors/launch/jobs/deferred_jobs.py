@@ -1,8 +1,4 @@
-"""Which jobs of a run are asked for at once, and which later, and when.
-
-Components that begin when others have ended have jobs of their own. These would hold cores for nothing if they were
-asked for together with the first.
-"""
+"""When jobs that come later are asked for, and what is told if one that waits for them is over before."""
 
 from __future__ import annotations
 
@@ -17,23 +13,6 @@ from xmml_executors.launch.jobs.site_job import SiteJob
 
 #: A job is asked for so much earlier than its queue usually takes, for submission and its start [s].
 AHEAD_S = 30.0
-
-
-def first_and_later(jobs: Sequence[SiteJob]) -> tuple[list[str], list[list[str]]]:
-    """Return the names of the jobs that are got together at once, and those of each group that comes later. Where there
-    is no queue, nothing is gained by waiting."""
-    groups: dict[str, list[SiteJob]] = {}
-    for job in jobs:
-        groups.setdefault(job.planned.group, []).append(job)
-    first: list[str] = []
-    later: list[list[str]] = []
-    for group in groups.values():
-        names = [job.member for job in group]
-        if all(job.planned.after for job in group) and any(job.part.submits_jobs for job in group):
-            later.append(names)
-        else:
-            first += names
-    return first, later
 
 
 def due_in_s(jobs: Sequence[SiteJob], plan: Plan) -> float:

@@ -4,26 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
 from xmml_planner import Plan
 from xmml_planner.execution_plan import PlannedPath
 from xmml_planner.sites import HERE, Site
+from xmml_planner.submissions import remote_jobs
 
 from xmml_executors.detours import RELAY
 
 #: For how long a job is asked whose run time nobody knows, where the queue gives no time by default.
 USUAL_WALLTIME_S = 86_400.0
-
-
-def remote_jobs(plan: Plan) -> dict[str, tuple[Any, Site]]:
-    """Return the jobs of a plan, with their sites, that do not simply run as processes of this machine."""
-    sites = {site.name: site for site in plan.sites}
-    return {
-        job.name: (job, sites[job.site])
-        for job in plan.jobs
-        if job.site in sites and not (sites[job.site].is_here and not sites[job.site].has_queue)
-    }
 
 
 def cluster_of(plan: Plan, site: Site) -> Site:

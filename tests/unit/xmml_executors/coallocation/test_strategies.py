@@ -222,6 +222,18 @@ def test_a_rendezvous_wastes_no_more_than_its_budget_and_the_meetings(
     assert wasted <= allowed + manners.meeting_s * attempts * 1.001
 
 
+@pytest.mark.parametrize(("size", "slack_s"), [(1, 0.0), (2, 3600.0)])
+def test_jobs_ask_for_time_to_wait_only_if_there_are_others(size: int, slack_s: float) -> None:
+    begun = Rendezvous(group([4] * size, one_site=False)).begin(0.0)
+    assert {each.slack_s for each in begun if isinstance(each, Submit)} == {slack_s}
+
+
+def test_a_heterogeneous_job_of_one_part_asks_for_no_time_to_wait() -> None:
+    (alone,) = HeterogeneousJob(group([4], one_site=True)).begin(0.0)
+    assert isinstance(alone, SubmitTogether)
+    assert alone.slack_s == 0.0
+
+
 def test_idle_sites_begin_as_soon_as_the_last_placeholder_is_ready() -> None:
     members = group([4, 8], one_site=False)
     sites = begun(Rendezvous(members), members)

@@ -1,11 +1,11 @@
-"""Which jobs are asked for at once, which later, and when."""
+"""When jobs that come later are asked for."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
 
-from xmml_executors.launch.jobs.deferred_jobs import AHEAD_S, due_in_s, first_and_later
+from xmml_executors.launch.jobs.deferred_jobs import AHEAD_S, due_in_s
 from xmml_executors.launch.jobs.job_nodes import JobNodes
 from xmml_executors.launch.jobs.site_job import SiteJob
 from xmml_planner import Job, Plan
@@ -13,32 +13,11 @@ from xmml_planner.sites import Site
 
 QUEUE = Site("queue", scheduler="slurm", queue_wait_s=120.0)
 OTHER = Site("other", scheduler="slurm")
-PLAIN = Site("plain", ssh="plain")
 
 
 def job(name: str, site: Site, group: str, *after: str, starts_s: float = 0.0) -> SiteJob:
     planned = Job(name, site.name, (), group=group, after=after, starts_s=starts_s)
     return SiteJob(name, site.name, site, planned, 60.0, JobNodes(planned, site, ()))
-
-
-def test_jobs_of_a_group_that_begins_after_others_come_later_together() -> None:
-    jobs = [
-        job("a", QUEUE, "group-1"),
-        job("b", OTHER, "group-1"),
-        job("c", QUEUE, "group-2", "a", "b"),
-        job("d", OTHER, "group-2", "a", "b"),
-        job("e", QUEUE, "group-3", "a"),
-    ]
-    assert first_and_later(jobs) == (["a", "b"], [["c", "d"], ["e"]])
-
-
-def test_jobs_of_a_plan_without_groups_come_at_once() -> None:
-    assert first_and_later([job("a", QUEUE, ""), job("b", OTHER, "")]) == (["a", "b"], [])
-
-
-def test_a_group_without_any_queue_is_asked_for_at_once() -> None:
-    jobs = [job("a", QUEUE, "group-1"), job("b", PLAIN, "group-2", "a"), job("c", PLAIN, "group-3", "a")]
-    assert first_and_later([*jobs, job("d", QUEUE, "group-3", "a")]) == (["a", "b"], [["c", "d"]])
 
 
 def test_a_group_is_due_as_long_before_its_start_as_its_slowest_queue_takes(make_plan: Callable[..., Plan]) -> None:

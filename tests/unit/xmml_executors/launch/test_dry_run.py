@@ -115,7 +115,7 @@ def dry_run(make_plan: Callable[..., Plan], tmp_path: Path) -> DryRun:
 
 def test_jobs_on_one_cluster_are_shown_as_the_one_job_that_they_are(dry_run: DryRun) -> None:
     text = dry_run(CLUSTER, FAST)
-    assert "jobs alpha, fast, as one heterogeneous job:" in text
+    assert "jobs alpha, fast, as one heterogeneous job, " in text
     assert text.count("sbatch --parsable") == text.count("#SBATCH hetjob") == 1
     assert text.index("#SBATCH hetjob") < text.index("#SBATCH --partition=fast")
     for number in (0, 1):
@@ -133,6 +133,38 @@ def test_jobs_are_shown_as_they_are_got_together_if_somebody_says_how(dry_run: D
     assert text.count("#SBATCH --reservation=RESERVATION") == 2
     with pytest.raises(SiteError, match="beta cannot reserve"):
         dry_run(CLUSTER, BETA, strategy="reservation")
+
+
+def test_a_job_alone_asks_for_the_time_of_the_plan(dry_run: DryRun) -> None:
+    text = dry_run(CLUSTER)
+    assert "  job alpha:" in text
+    assert "#SBATCH --time=0:10:00" in text
+
+
+def test_jobs_that_wait_for_each_other_are_shown_with_the_time_for_which_they_may(dry_run: DryRun) -> None:
+    text = dry_run(CLUSTER, BETA)
+    assert "  job alpha, with 10 min for waiting:" in text
+    assert "  job beta, with 10 min for waiting:" in text
+    assert text.count("#SBATCH --time=0:20:00") == 2
+    text = dry_run(CLUSTER, FAST)
+    assert "  jobs alpha, fast, as one heterogeneous job, with 2 min for waiting:" in text
+    assert text.count("#SBATCH --time=0:12:00") == 2
+    text = dry_run(CLUSTER, FAST, strategy="reservation")
+    assert "from now on, with 5 min for waiting:" in text
+    text = dry_run(dataclasses.replace(CLUSTER, walltime_s=600.0), BETA)
+    assert "  job alpha:" in text
+
+
+def test_a_job_of_unknown_length_is_shown_with_the_day_that_its_script_assumes(
+    make_plan: Callable[..., Plan], tmp_path: Path
+) -> None:
+    site = Site("alpha", ssh="me@alpha", scheduler="slurm")
+    plan = dataclasses.replace(
+        make_plan("a"), model_folder=str(tmp_path), jobs=(Job("alpha", "alpha", ("a",)),), sites=(site,)
+    )
+    text = "\n".join(dry_run_lines(plan, str(tmp_path / "runs/r")))
+    assert "this script assumes a day" in text
+    assert "#SBATCH --time=24:00:00" in text
 
 
 def test_the_relays_of_a_run_are_shown_with_their_commands(dry_run: DryRun) -> None:
