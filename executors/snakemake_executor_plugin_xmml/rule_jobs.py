@@ -15,7 +15,7 @@ import glob
 import shlex
 import shutil
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -115,10 +115,38 @@ def script_of(job: RuleJob, site: Site, folder: str) -> JobScript:
     )
 
 
+def given(needs: Needs, site: Site) -> dict[str, str]:
+    """Return where what a job asks for comes from, in words, by the keys of a file of sites."""
+    words = {**site.given, "cores": "threads of the rule"}
+    words |= {"memory": "mem_mb of the rule"} if needs.memory_bytes else {}
+    words |= {"gpus": "gpu of the rule"} if needs.gpus else {}
+    if needs.runtime_s:
+        words["walltime"] = "runtime of the rule"
+    elif site.walltime_s is None:
+        words["walltime"] = "the default: the rule has no runtime"
+    return words
+
+
 def unreachable_paths(job: RuleJob) -> list[str]:
     """Return the paths that cannot be taken to a site because they lie outside of the working folder."""
     paths = (*job.inputs, *job.outputs, *job.logs)
     return [each for each in paths if PurePosixPath(each).is_absolute() or ".." in PurePosixPath(each).parts]
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What is asked of a queue for a job, and where its values come from, by the keys of a file of sites."""
+
+    script: JobScript
+    given: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _Queued:
+    """A job in its queue, and what has become of it."""
+
+    request: _Request
+    over: asyncio.Future[JobStatus]
 
 
 class RuleTask:
@@ -204,20 +232,23 @@ class _RuleSite:
         self.queue = JobQueue(self.transport, by_name(site.scheduler, site.dialect or "openpbs"))
         self._work = self._folder_of_all = ""
         self._bringing, self._has_program = asyncio.Lock(), False
-        self._over: dict[str, asyncio.Future[JobStatus]] = {}
+        self._queued: dict[str, _Queued] = {}
+        #: Jobs, and reasons for which they wait although they ask for nothing beyond the limits of the queue.
+        self._within_limits: set[tuple[str, str]] = set()
         self._asking: asyncio.Task[None] | None = None
 
     async def carry_out(self, site: Site, job: RuleJob, resumed: bool) -> None:
         """Take files there, run, bring files back; whatever happens, leave nothing there."""
         folder = await self._folder(job)
+        request = _Request(script_of(job, site, folder), given(job.needs, site))
         number = (await self.queue.find([folder])).get(folder, "") if resumed else ""
         try:
             if number:
                 await self._install_program(folder)  # that of the launcher before may have been another release
             else:
                 await self._stage_in(job, folder)
-                number = await self._submit_wholly(site, job, folder)
-            await self._fetch_outputs(job, folder, number, await self._until_over(number))
+                number = await self._submit_wholly(request)
+            await self._fetch_outputs(job, folder, number, await self._until_over(number, request))
         except asyncio.CancelledError:
             await _in_any_case(self._cancel(number))
             raise
@@ -251,9 +282,9 @@ class _RuleSite:
             await install_program(self.transport, folder, f"{self._work}/{STORE}", self.site.python)
             self._has_program = True
 
-    async def _submit_wholly(self, site: Site, job: RuleJob, folder: str) -> str:
+    async def _submit_wholly(self, request: _Request) -> str:
         """Submit; if that is cancelled in its midst, take the job out of the queue again as soon as it has a number."""
-        submitting = asyncio.ensure_future(self._submit(site, job, folder))
+        submitting = asyncio.ensure_future(self._submit(request))
         try:
             return await asyncio.shield(submitting)
         except asyncio.CancelledError:
@@ -261,48 +292,65 @@ class _RuleSite:
                 await _in_any_case(self._cancel(await submitting))
             raise
 
-    async def _submit(self, site: Site, job: RuleJob, folder: str) -> str:
-        path = f"{folder}/job.sh"
-        script = script_of(job, site, folder)
+    async def _submit(self, request: _Request) -> str:
+        script = request.script
+        path = f"{script.folder}/job.sh"
         await self.transport.put_text(path, self.queue.scheduler.render(script), mode=0o700)
-        return await self.queue.submit(path, [folder])
+        try:
+            return await self.queue.submit(path, [script.folder])
+        except JobRejected as error:
+            raise JobRejected(f"{error}{await self._beyond_limits(request, str(error))}") from None
 
-    async def _until_over(self, number: str) -> JobStatus:
+    async def _beyond_limits(self, request: _Request, reason: str) -> str:
+        """Return what a job asks for that its queue gives to none, to be told after the reason for which it is refused
+        or waits; empty: nothing is known of that."""
+        limits = await self.queue.known_limits()
+        return "".join(f"; {each}" for each in limits.exceeded(request.script, request.given, reason))
+
+    async def _why_never(self, number: str, request: _Request, status: JobStatus) -> str:
+        """Return why a job will never start; empty: it may. The queue is asked for its limits once for each reason that
+        may pass."""
+        may_pass = status.may_never_run and (number, status.reason) not in self._within_limits
+        beyond = await self._beyond_limits(request, status.reason) if status.can_never_run or may_pass else ""
+        if may_pass and not beyond:
+            self._within_limits.add((number, status.reason))
+        return f"{status.reason}{beyond}" if status.can_never_run or beyond else ""
+
+    async def _until_over(self, number: str, request: _Request) -> JobStatus:
         """Wait until a job is over, and return what the queue says of it then.
 
         Raises:
             RuleJobFailed: it will never start.
         """
-        self._over[number] = asyncio.get_running_loop().create_future()
+        queued = self._queued[number] = _Queued(request, asyncio.get_running_loop().create_future())
         if self._asking is None or self._asking.done():
             self._asking = asyncio.create_task(self._ask())
         try:
-            return await self._over[number]
+            return await queued.over
         finally:
-            del self._over[number]
+            del self._queued[number]
 
     async def _ask(self) -> None:
         """Ask the queue for all jobs as long as there are some."""
         silent = 0
-        while waiting := [number for number, over in self._over.items() if not over.done()]:
+        while waiting := [number for number, each in self._queued.items() if not each.over.done()]:
             try:
                 for number, status in (await self.queue.status(waiting)).items():
-                    over = self._over.get(number)
-                    if over is None:
+                    queued = self._queued.get(number)
+                    if queued is None:
                         continue
                     if status.state.is_over:
-                        _settle(over, status)
-                    elif status.can_never_run:
+                        _settle(queued.over, status)
+                    elif why := await self._why_never(number, queued.request, status):
                         await self.queue.cancel([number])  # it would stay in the queue for ever
-                        why = f"job {number} at {self.site.name} will never start: {status.reason}"
-                        _settle(over, RuleJobFailed(why))
+                        _settle(queued.over, RuleJobFailed(f"job {number} at {self.site.name} will never start: {why}"))
                 silent = 0
             except Exception as error:
                 silent += 1
                 is_silence = isinstance(error, (TransportError, SchedulerUnavailable))
                 if not is_silence or silent == SILENT_ROUNDS:
-                    for over in self._over.values():
-                        _settle(over, error)  # nobody else would end their waiting
+                    for each in self._queued.values():
+                        _settle(each.over, error)  # nobody else would end their waiting
                     return
             await asyncio.sleep(ASK_EVERY_S if self.site.has_queue else ASK_EVERY_S / 10)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from xmml_planner.job_settings import job_settings
@@ -56,7 +57,7 @@ def slurm_settings(resources: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def with_slurm_settings(site: Site, settings: Sequence[tuple[str, str]]) -> Site:
-    """Return a site with a queue of Slurm as the job of a rule sees it.
+    """Return a site with a queue of Slurm as the job of a rule sees it; what the rule says stems from it.
 
     Raises:
         DoesNotFit: a value cannot be.
@@ -64,9 +65,10 @@ def with_slurm_settings(site: Site, settings: Sequence[tuple[str, str]]) -> Site
     if not settings:
         return site
     try:
-        return job_settings(SiteCatalogue({site.name: site}), settings)[site.name].of_site(site)
+        asked = job_settings(SiteCatalogue({site.name: site}), settings)[site.name].of_site(site)
     except WishError as error:
         raise DoesNotFit(f"resources: {error}") from None
+    return replace(asked, origin={**site.origin, **{key: "the rule" for key, _ in settings}})
 
 
 def _without_quotes(text: str) -> str:

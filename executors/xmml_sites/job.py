@@ -162,6 +162,13 @@ class JobQueue:
         """
         return self.scheduler.parse_limits(await self._transport.run(self.scheduler.limits_command()))
 
+    async def known_limits(self) -> QueueLimits:
+        """Return what the queue gives to jobs; none are known of a site that cannot be reached."""
+        try:
+            return await self.limits()
+        except TransportError:
+            return QueueLimits()
+
     async def cancel(self, ids: Iterable[str]) -> None:
         """Take jobs out of the queue, or end them.
 

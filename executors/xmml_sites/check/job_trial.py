@@ -46,8 +46,7 @@ async def job_trial(site: Site, scheduler: Scheduler, transport: Transport) -> F
         walltime_s=walltime_s,
     )
     size = _size(site, walltime_s)
-    given = {key: f"{key} in {origin}" for key, origin in site.origin.items()}
-    if beyond := limits.exceeded(largest, given):
+    if beyond := limits.exceeded(largest, site.given):
         return Finding("job", Verdict.FAILED, "; ".join(beyond))
     if scheduler.name != "slurm":
         return Finding("job", Verdict.OK, f"{size} is within the limits of {queue}") if queue is not None else None

@@ -153,6 +153,11 @@ class Site:
         return self.has_queue and self.allocation is None
 
     @property
+    def given(self) -> dict[str, str]:
+        """Where its values were given, in words, by their keys: `walltime in sites.toml:12`, `partition of --job`."""
+        return {key: f"{key} {'in' if ':' in origin else 'of'} {origin}" for key, origin in self.origin.items()}
+
+    @property
     def all_cores(self) -> int:
         """The cores of all its nodes."""
         return self.nodes * self.cores

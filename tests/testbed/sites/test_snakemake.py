@@ -185,7 +185,11 @@ def test_a_rule_whose_job_can_never_start_fails_and_leaves_no_job(firewalled: Be
     command = workflow.command()
     done = firewalled.laptop.run(command, cwd=tmp_path, env=workflow.env, check=False, timeout_s=LIMIT_S)
     assert done.returncode != 0
-    assert re.search(r"job \d+ at alpha will never start: Partition(TimeLimit|Config)", done.stdout + done.stderr)
+    assert re.search(
+        r"job \d+ at alpha will never start: Partition(TimeLimit|Config); the job asks for 20 min "
+        r'\(runtime of the rule\), the partition short allows 5 min: set walltime = "5 min"',
+        done.stdout + done.stderr,
+    )
     assert firewalled.cluster("alpha").slurm.root("squeue --noheader") == ""
 
 

@@ -47,8 +47,7 @@ class SiteJob:
     @property
     def given(self) -> dict[str, str]:
         """Where the values that it asks for come from, in words, by their keys in the file of sites."""
-        words = {key: f"{key} in {origin}" for key, origin in self.part.origin.items() if ":" in origin}
-        words |= {key: f"{key} of {origin}" for key, origin in self.part.origin.items() if ":" not in origin}
+        words = self.part.given
         if not self.planned.walltime_s and self.part.walltime_s is None:
             words["walltime"] = "the default: walltime of the site is not given"
         elif self.part.walltime_s is None or self.planned.walltime_s not in (0.0, self.part.walltime_s):

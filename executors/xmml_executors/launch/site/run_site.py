@@ -17,7 +17,6 @@ from xmml_sites.batch import (
     JobScript,
     JobState,
     JobStatus,
-    QueueLimits,
     umask_of_this_process,
 )
 from xmml_sites.job import no_room
@@ -271,19 +270,13 @@ class RunSite:
         Args:
             reason: why they are refused or wait, in the queue's words.
         """
-        limits = await self._limits()
+        limits = await self.queue.known_limits()
         found = [each for job in jobs for each in limits.exceeded(self._as_asked(job), job.given, reason)]
         return "; ".join(dict.fromkeys(found))
 
     async def broken_nodes(self, job: SiteJob) -> str:
         """Return in words that a job needs nodes that do not work at present; empty: nothing is known of it."""
-        return (await self._limits()).broken_nodes(self._as_asked(job), job.given)
-
-    async def _limits(self) -> QueueLimits:
-        try:
-            return await self.queue.limits()
-        except TransportError:
-            return QueueLimits()
+        return (await self.queue.known_limits()).broken_nodes(self._as_asked(job), job.given)
 
     def _as_asked(self, job: SiteJob) -> JobScript:
         script = self.script(job, job.attempt, 0.0, 0.0)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from slurm_answers import with_accounting, without_accounting
 from xmml_executors.launch.jobs.job_nodes import JobNodes
 from xmml_executors.launch.jobs.site_job import SiteJob
 from xmml_executors.launch.site.journal import Journal
@@ -21,27 +22,12 @@ from xmml_planner.sites import Site
 from xmml_sites.ssh.local import LocalTransport
 
 ALPHA = Site("alpha", scheduler="slurm", nodes=4, cores=4, account="abc", origin={"nodes": "sites.toml:7"})
-SCONTROL = "PartitionName=batch Default=YES MaxNodes=UNLIMITED MaxTime=1-00:00:00 MaxCPUsPerNode=UNLIMITED TotalNodes=4"
-SINFO = "NODES|batch|4|2000|(null)|1|idle\nNODES|batch|4|2000|(null)|3|down*"
-ACCOUNTS = "abc|normal|normal|||cpu=8"
-QOS = "normal||cpu=64||"
 
 
 @pytest.fixture
 def answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of programs that come first on the search path; without accounting."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    monkeypatch.setenv("PATH", str(folder), prepend=":")
-    answer(folder, "scontrol", f"echo '{SCONTROL}'")
-    answer(folder, "sinfo", f"echo '{SINFO}'")
-    answer(folder, "sacctmgr", "echo 'You are not running a supported accounting_storage plugin'; exit 1")
-    return folder
-
-
-def answer(folder: Path, name: str, text: str) -> None:
-    (folder / name).write_text(f"#!/bin/sh\n{text}\n")
-    (folder / name).chmod(0o755)
+    """The folder of the programs of Slurm; without accounting."""
+    return without_accounting(tmp_path / "bin", monkeypatch)
 
 
 @pytest.fixture
@@ -61,13 +47,13 @@ def asked(site: RunSite, reason: str, nodes: int = 4) -> str:
 
 
 def test_a_limit_that_others_use_up_too_is_exceeded_by_one_job_alone(site: RunSite, answers: Path) -> None:
-    answer(answers, "sacctmgr", f'case "$*" in *assoc*) echo "{ACCOUNTS}";; *) echo "{QOS}";; esac')
+    with_accounting(answers)
     told = "the job asks for 16 cores, the account abc allows 8 cores: set nodes = 2"
     assert asked(site, "AssocGrpCpuLimit") == told
 
 
 def test_a_job_within_its_limits_only_waits(site: RunSite, answers: Path) -> None:
-    answer(answers, "sacctmgr", f'case "$*" in *assoc*) echo "{ACCOUNTS}";; *) echo "{QOS}";; esac')
+    with_accounting(answers)
     assert asked(site, "AssocGrpCpuLimit", nodes=2) == ""
 
 
