@@ -80,7 +80,7 @@ def pieces_at(wanted: Demands, counts: Mapping[int, int]) -> list[list[Piece]]:
             by_group[number] = own
     return [
         [piece for number in together for piece in by_group[number]]
-        for together in _at_the_same_time(wanted, list(by_group))
+        for together in at_the_same_time(wanted, list(by_group))
     ]
 
 
@@ -93,7 +93,7 @@ def pieces_of_group(wanted: Demands, group: Group, counts: Mapping[int, int]) ->
     return [piece for unit in group.units if unit not in called for piece in _of_tree(wanted, counts, unit, turns)]
 
 
-def _at_the_same_time(wanted: Demands, groups: Sequence[int]) -> list[Sequence[int]]:
+def at_the_same_time(wanted: Demands, groups: Sequence[int]) -> list[Sequence[int]]:
     """Return the largest choices of groups of which none is over before another begins."""
     order = networkx.DiGraph(wanted.before)
     after = {number: networkx.descendants(order, number) if number in order else set() for number in groups}

@@ -12,6 +12,7 @@ from xmml_planner.placement.greedy import cores_of
 from xmml_planner.placement.layout import lay_out
 from xmml_planner.placement.limits import amount, shortages
 from xmml_planner.placement.master import Master
+from xmml_planner.placement.packing import at_the_same_time
 from xmml_planner.placement.prediction import SECOND_NS, Predictor
 from xmml_planner.placement.search import NoPlacement, Search, group_times
 from xmml_planner.problems import NodesWanted
@@ -112,11 +113,13 @@ def _too_much(predictor: Predictor, sites: Sequence[str], small: Collection[str]
 def _plainly_lacking(predictor: Predictor, sites: Sequence[str]) -> str:
     """Return what is too much for all sites together, whoever is where; empty: that is not why."""
     wanted, known = predictor.demands, [predictor.ways.catalogue[site] for site in sites]
-    needed = {"GPUs": sum(unit.gpus * unit.count for unit in wanted.units)}
-    there = {"GPUs": sum(site.all_gpus for site in known)}
-    if not wanted.before:  # all groups run at the same time
-        needed["cores"] = sum(cores_of(predictor, group) for group in wanted.groups)
-        there["cores"] = sum(site.all_cores for site in known)
+    cores = [cores_of(predictor, group) for group in wanted.groups]
+    together = at_the_same_time(wanted, range(len(cores)))
+    needed = {
+        "GPUs": sum(unit.gpus * unit.count for unit in wanted.units),
+        "cores": max(sum(cores[group] for group in groups) for groups in together),
+    }
+    there = {"GPUs": sum(site.all_gpus for site in known), "cores": sum(site.all_cores for site in known)}
     memory = [site.nodes * site.memory_bytes for site in known if site.memory_bytes is not None]
     if len(memory) == len(known):
         needed["memory"] = sum(unit.memory_bytes * unit.count for unit in wanted.units)

@@ -362,6 +362,28 @@ def test_one_after_the_other_may_have_the_same_cores_in_one_job(model: MakeModel
     assert (job.instances, job.cores_per_node) == (("first", "second"), 3)
 
 
+def test_cores_that_are_too_few_for_what_runs_at_the_same_time_are_named_also_if_something_comes_before(
+    model: MakeModel, tmp_path: Path
+) -> None:
+    (tmp_path / "x.py").write_text("")
+    both = """<instance id="first" submodel="First"/><instance id="a" submodel="X"/><instance id="b" submodel="X"/>
+      <coupling from="first.result" to="a.initial"/><coupling from="first.result" to="b.initial"/>
+      <coupling from="a.o" to="b.i"/><coupling from="b.o" to="a.i"/>"""
+    made = model(
+        both,
+        """<submodel id="First"><timescale delta="1 s" total="1 s"/><ports><out id="result" operator="Of"/></ports>
+      <implementation path="x.py" language="python" runtime="9 s" run:threads="3"/></submodel>
+    <submodel id="X"><timescale delta="1 s" total="9 s"/>
+      <ports><in id="initial" operator="finit"/><out id="o" operator="Oi"/><in id="i" operator="S"/></ports>
+      <implementation path="x.py" language="python" runtime="9 s" run:threads="4"/></submodel>""",
+    )
+    told = "the sites are too small: what runs at the same time needs 8 cores, all sites together have 4 cores"
+    with pytest.raises(NoPlan) as refused:
+        planned(made, LAPTOP)
+    assert str(refused.value) == told
+    assert planned(made, LAPTOP.replace("cores = 4", "cores = 8")).jobs[0].cores_per_node == 8
+
+
 def test_the_queue_of_a_later_job_is_waited_for_meanwhile(model: MakeModel, tmp_path: Path) -> None:
     made = planned(
         chain(model, tmp_path, 3600, 'run:needs="x"'), LAPTOP, BETA, 'software = ["x"]\nqueue_wait = "30 min"\n'
