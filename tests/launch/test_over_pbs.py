@@ -163,16 +163,17 @@ def test_a_node_on_which_nothing_starts_is_told_with_what_its_script_says(queues
     queues.end(run).check(0, "2 instances ran")
 
 
-@pytest.fixture
-def short_queue(queues: Sites, kind: str) -> Iterator[Sites]:
-    """The sites; jobs of the queue of `alpha` get a minute at most."""
+@pytest.fixture(params=["queue workq", "server"])
+def short_queue(queues: Sites, kind: str, request: pytest.FixtureRequest) -> Iterator[Sites]:
+    """The sites; jobs of the queue of `alpha` get a minute at most, by its own limit or by that of its server."""
     if kind != REAL_PBS:
-        (queues.servers["alpha"].home / ".fake-pbs/queue").write_text("resources_max.walltime = 00:01:00")
+        name = request.param.split()[0]
+        (queues.servers["alpha"].home / f".fake-pbs/{name}").write_text("resources_max.walltime = 00:01:00")
         yield queues
         return
-    queues.at_queue("alpha", "qmgr", "-c", "set queue workq resources_max.walltime = 00:01:00")
+    queues.at_queue("alpha", "qmgr", "-c", f"set {request.param} resources_max.walltime = 00:01:00")
     yield queues
-    queues.at_queue("alpha", "qmgr", "-c", "unset queue workq resources_max.walltime")
+    queues.at_queue("alpha", "qmgr", "-c", f"unset {request.param} resources_max.walltime")
 
 
 def test_a_job_that_its_queue_refuses_ends_the_run_with_the_value_that_is_wrong_and_one_that_would_do(

@@ -91,7 +91,7 @@ def qsub(words):
     if given.get("-q", "workq") not in QUEUES:
         return refuse("qsub: Unknown queue", 170)
     walltime = resources.get("walltime", "1:00:00")
-    longest = queue_facts().get("resources_max.walltime")
+    longest = {**facts_of("server"), **facts_of("queue")}.get("resources_max.walltime")
     if longest and in_seconds(walltime) > in_seconds(longest):
         return refuse("qsub: Job violates queue and/or server resource limits", 188)
     begin = datetime.strptime(given["-a"], "%Y%m%d%H%M.%S").timestamp() if "-a" in given else 0
@@ -174,10 +174,15 @@ def in_seconds(text):
     return hours * 3600 + minutes * 60 + seconds
 
 
-def queue_facts():
-    """Return what somebody has said of the queue: lines `resources_max.walltime = 00:10:00` in `~/.fake-pbs/queue`."""
-    file = STATE / "queue"
+def facts_of(name):
+    """Return what somebody has said of the queue or the server: lines `resources_max.walltime = 00:10:00` in
+    `~/.fake-pbs/queue` or `~/.fake-pbs/server`. The server's limits hold for a queue that has none of its own."""
+    file = STATE / name
     return dict(line.split(" = ") for line in file.read_text().splitlines()) if file.exists() else {}
+
+
+def in_lines(facts):
+    return [f"    {key} = {value}" for key, value in facts.items()]
 
 
 def nodes_of(resources):
@@ -206,10 +211,11 @@ def qstat(words):
     if words == ["--version"]:
         return print("Version: 6.1.3" if is_torque() else "pbs_version = 23.06.06") or 0
     if "-B" in words:
-        return print(f"Server: {SERVER}\n    server_state = Active\n    default_queue = {QUEUES[0]}") or 0
+        facts = {"server_state": "Active", "default_queue": QUEUES[0], **facts_of("server")}
+        return print(f"Server: {SERVER}", *in_lines(facts), "", sep="\n") or 0
     if "-Q" in words:
-        lines = [f"    {key} = {value}" for key, value in queue_facts().items()]
-        return print(f"Queue: {QUEUES[0]}", "    queue_type = Execution", *lines, "", sep="\n") or 0
+        facts = {"queue_type": "Execution", **facts_of("queue")}
+        return print(f"Queue: {QUEUES[0]}", *in_lines(facts), "", sep="\n") or 0
     if is_torque() and "-x" in words:
         return refuse("its -x asks for XML", 2)
     asked = [word for word in words if word[0].isdigit()]
@@ -234,7 +240,7 @@ def lines_of(job):
         if job["job_state"] == "F":
             status = facts.pop("Exit_status")
             facts |= {"job_state": "C", "exit_status": -11 if status == -29 else status}
-    return [f"    {key} = {value}" for key, value in facts.items()]
+    return in_lines(facts)
 
 
 def qdel(words):

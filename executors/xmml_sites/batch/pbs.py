@@ -278,16 +278,15 @@ class Pbs:
         return "qstat -B -f; qstat -Q -f"
 
     def parse_limits(self, answer: CommandResult) -> QueueLimits:
-        """From `resources_max` and `resources_default` of the queues that are open."""
-        default = re.search(r"^[ \t]*default_queue = (\S+)", answer.stdout, re.MULTILINE)
-        texts = re.split(r"^Queue: ", answer.stdout, flags=re.MULTILINE)[1:]
-        queues = {
-            text.partition("\n")[0].strip(): dict(re.findall(r"^[ \t]+(\S+) = (.*)$", text, re.MULTILINE))
-            for text in texts
-        }
+        """From `resources_max` and `resources_default` of the queues that are open. Those of the server hold where a
+        queue has none of its own; one that it has counts even if it is larger."""
+        server, *texts = re.split(r"^Queue: ", answer.stdout, flags=re.MULTILINE)
+        of_server = _facts(server)
+        common = {key: value for key, value in of_server.items() if key.startswith("resources_")}
+        queues = {text.partition("\n")[0].strip(): {**common, **_facts(text)} for text in texts}
         return QueueLimits(
             tuple(_queue_limits(name, facts) for name, facts in queues.items() if facts.get("enabled") != "False"),
-            default=default[1] if default else "",
+            default=of_server.get("default_queue", ""),
         )
 
     def free_command(self, partition: str) -> str:
@@ -309,6 +308,10 @@ class Pbs:
             if node.get("state") in ("free", "job-busy"):
                 free += max(0, all_of_it - int(node.get("resources_assigned", {}).get("ncpus", 0)))
         return free, total
+
+
+def _facts(text: str) -> dict[str, str]:
+    return dict(re.findall(r"^[ \t]+(\S+) = (.*)$", text, re.MULTILINE))
 
 
 def _queue_limits(name: str, facts: Mapping[str, str]) -> Limits:

@@ -237,3 +237,20 @@ def test_limits_of_open_queues_are_what_a_job_can_have_at_most() -> None:
     assert (workq.cores, workq.memory_bytes) == (128, 2**36)
     assert (long.name, long.default_s, long.longest_s) == ("long", 864_000.0, 864_000.0)
     assert OPENPBS.parse_limits(CommandResult(1, "", "qstat: cannot connect")) == QueueLimits()
+
+
+def test_limits_of_the_server_hold_for_queues_that_have_none_of_their_own() -> None:
+    server = """\
+    default_queue = workq
+    resources_default.ncpus = 1
+    resources_default.walltime = 00:30:00
+    resources_max.ncpus = 64
+    resources_max.ngpus = 2
+    resources_max.walltime = 12:00:00
+"""
+    answer = QUEUES.replace("    default_queue = workq\n", server)
+    workq, long = OPENPBS.parse_limits(CommandResult(0, answer, "")).partitions
+    assert (workq.default_s, workq.longest_s, workq.cores, workq.gpus) == (5400.0, 86_400.0, 128, 2)
+    assert (long.default_s, long.longest_s, long.cores, long.gpus) == (1800.0, 864_000.0, 64, 2)
+    answer = answer.replace("    resources_max.walltime = 240:00:00\n", "")
+    assert OPENPBS.parse_limits(CommandResult(0, answer, "")).partitions[1].longest_s == 43_200.0
