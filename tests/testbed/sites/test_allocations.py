@@ -210,8 +210,9 @@ def test_programs_are_bound_to_the_cores_that_the_job_has(bound_bed: Bed) -> Non
     assert {each["host"]: each["cpus"] for each in facts.values()} == {"alpha1": [0], "alpha2": [1]}
     ran_on = {each["host"]: (home.run_folder / f"instances/{name}/stderr").read_text() for name, each in facts.items()}
     assert ran_on == {"alpha1": "ran on 0\n", "alpha2": "ran on 1\n"}
-    (plain,) = [line for line in home.type("xmml status run", check=True).stdout.splitlines() if "plain" in line]
-    assert f", on CPU {facts['plain']['cpus'][0]}" in plain
+    lines = home.type("xmml status run", check=True).stdout.splitlines()
+    (plain,) = [line for line in lines if line.startswith("  plain ")]
+    assert f", on CPU {facts['plain']['cpus'][0]}" in plain, lines
 
 
 @pytest.mark.parametrize(
