@@ -36,7 +36,7 @@ export PATH := $(BIN):$(PATH)
 # The extras of pyproject.toml that what is to be made needs as well.
 EXTRAS := $(filter lint,$(MAKECMDGOALS)) $(if $(filter test test-fast test-python soak fuzz bench thread-sanitizer,$(MAKECMDGOALS)),test)
 
-.PHONY: help run test test-fast test-rust test-python lint format soak fuzz fuzz-native miri thread-sanitizer bench pictures build audit lock sbom tools clean
+.PHONY: help run test test-fast test-rust test-python lint format soak fuzz fuzz-native miri thread-sanitizer bench pictures build audit lock sbom release tools clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -110,6 +110,9 @@ lock: $(SUPPLY)/.installed ## renew requirements.lock and supply-chain/tools.loc
 sbom: $(SUPPLY)/.installed ## the bill of materials of a release, in CycloneDX: target/sbom
 	@python supply-chain/sbom.py target/sbom
 
+release: $(SUPPLY)/.installed ## the commit and the tag of a release: make release VERSION=0.2.0 (CONTRIBUTING.md)
+	@.ci/release $(VERSION)
+
 build: $(VENV)/.installed ## the virtual environment .venv with xmml in it
 
 tools: ## are the tools there that building needs?
@@ -150,7 +153,7 @@ $(SUPPLY)/.installed: supply-chain/tools.lock
 	@$(SUPPLY)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --only-binary :all: --requirement $<
 	@touch $@
 
-audit lock sbom: private export PATH := $(CURDIR)/$(SUPPLY)/bin:$(PATH)
+audit lock sbom release: private export PATH := $(CURDIR)/$(SUPPLY)/bin:$(PATH)
 
 clean: ## remove everything that was built
 	rm -rf $(VENV) target build dist *.egg-info native/python/xmml_native/sdk native/python/xmml_native/bin native/python/xmml_native/*.so

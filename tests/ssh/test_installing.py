@@ -19,6 +19,8 @@ from rings import write_ring
 from sshd import Sshd, running_sshd
 from waiting import RUN_LIMIT_S
 
+import xmml
+
 pytestmark = needs("ssh", "sshd")
 
 #: A Python that says of itself what a test wants.
@@ -91,7 +93,7 @@ def test_xmml_is_installed_and_models_run_there(there: There, tmp_path: Path) ->
     there.give_python()
     said = there.install()
     python = "~/xmml/python/bin/python"
-    assert f"xMML 0.1.0 is installed ({python})" in said
+    assert f"xMML {xmml.__version__} is installed ({python})" in said
     assert f'set python = "{python}"' in said
     there.say(f'python = "{python}"')
     assert "is there already" in there.install(), "what is done is not done again"
