@@ -12,13 +12,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-AUTHOR = {f"GIT_{who}_{what}": "somebody@x.y" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+ENVIRONMENT = {f"GIT_{who}_{what}": "somebody@x.y" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+#: The checkout may belong to somebody else.
+ENVIRONMENT |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
 
 
 def git(folder: Path, *words: str) -> str:
     command = ["git", *words]
     return subprocess.run(
-        command, cwd=folder, env=os.environ | AUTHOR, check=True, capture_output=True, text=True
+        command, cwd=folder, env=os.environ | ENVIRONMENT, check=True, capture_output=True, text=True
     ).stdout
 
 
@@ -40,7 +42,7 @@ def copy(tmp_path: Path) -> Path:
 
 def release(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, ".ci/release", *words]
-    return subprocess.run(command, cwd=folder, env=os.environ | AUTHOR, capture_output=True, text=True)
+    return subprocess.run(command, cwd=folder, env=os.environ | ENVIRONMENT, capture_output=True, text=True)
 
 
 def test_a_release_has_its_changes_its_version_everywhere_and_a_tag(copy: Path) -> None:
