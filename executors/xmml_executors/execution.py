@@ -24,6 +24,7 @@ from xmml_executors import coordinator_events as events
 from xmml_executors import protocol
 from xmml_executors.binding.core_binding import CoreBinding
 from xmml_executors.binding.topology import cpu_text
+from xmml_executors.build_lock import LOOK_EVERY_S, BuildLock, waiting_in
 from xmml_executors.builds import Builds, build_name, missing_after_builds
 from xmml_executors.coordination import Coordination, Phase
 from xmml_executors.debug_terminal import take_terminal_back
@@ -222,8 +223,27 @@ class _Execution:
 
     def build(self) -> Outcome | None:
         """Make the programs; return the outcome if that ends the run."""
+        if self.builds.current is not None:
+            with BuildLock(Path(self.plan.model_folder)) as lock:
+                self.await_lock(lock)
+                self.make_programs()
+        return (
+            self.early or self.builds.failure or (missing_after_builds(here(self.plan)) if self.plan.builds else None)
+        )
+
+    def await_lock(self, lock: BuildLock) -> None:
+        """Wait until no other run builds in the folder of the model, or something ends this run."""
+        if lock.take():
+            return
+        self.note("waiting to build")
+        self.watcher.notice(waiting_in(self.plan.model_folder), None)
+        while self.early is None and not lock.take():
+            self.wait(time.monotonic() + LOOK_EVERY_S)
+
+    def make_programs(self) -> None:
+        """Run the builds, one after the other, and note what they make."""
         folder = Path(self.plan.model_folder)
-        before = names_below(folder) if self.builds.current is not None else None
+        before = names_below(folder)
         while self.builds.current is not None and self.early is None:
             number = self.builds.current
             log = Path(self.folder.build_log(number))
@@ -239,11 +259,7 @@ class _Execution:
                     self.show_build(number)
             if self.builds.failure is not None:
                 self.show_build(number)
-        if before is not None:
-            note_built(folder, before)
-        return (
-            self.early or self.builds.failure or (missing_after_builds(here(self.plan)) if self.plan.builds else None)
-        )
+        note_built(folder, before)
 
     def show_build(self, number: int) -> None:
         for stream, line in self.builds.show():

@@ -44,6 +44,19 @@ def names_below(folder: Path) -> frozenset[str]:
     return frozenset(str(file.relative_to(folder)) for file in files_below(folder))
 
 
+def notes_folder(folder: Path) -> Path:
+    """Return the folder for notes of xMML in that of a model; make it if it is not there.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    notes = folder / NOTES
+    if not notes.is_dir():
+        notes.mkdir(exist_ok=True)
+        (notes / ".gitignore").write_text("*\n")
+    return notes
+
+
 def note_built(folder: Path, before: Collection[str]) -> None:
     """Add to the record what builds have made: files that were not there before.
 
@@ -54,10 +67,8 @@ def note_built(folder: Path, before: Collection[str]) -> None:
     known = built_before(folder)
     if made <= known:
         return
-    notes = folder / NOTES
     with contextlib.suppress(OSError):
-        notes.mkdir(exist_ok=True)
-        (notes / ".gitignore").write_text("*\n")
+        notes = notes_folder(folder)
         record = notes / f"{_RECORD}.{os.getpid()}"
         record.write_text(json.dumps(sorted(path for path in made | known if (folder / path).is_file()), indent=0))
         record.replace(notes / _RECORD)  # whole or not at all, also beside another run of the same model

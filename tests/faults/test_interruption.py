@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -85,6 +86,17 @@ def test_ctrl_c_while_building(models: Models) -> None:
     going.wait_for_event("building")
     going.process.send_signal(signal.SIGINT)
     going.end().check(130, "interrupted")
+
+
+def test_ctrl_c_while_another_run_builds(models: Models) -> None:
+    (models.folder / ".xmml").mkdir()
+    with (models.folder / ".xmml/building").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        built = {"a": '<implementation language="c" path="x" run:build="true"/>'}
+        going = models.start(models.write({"b": WAIT}, implementations=built))
+        going.wait_for_event("waiting to build")
+        going.process.send_signal(signal.SIGINT)
+        going.end().check(130, "interrupted")
 
 
 def test_kill_minus_9_leaves_no_process_socket_or_secret(models: Models) -> None:

@@ -73,9 +73,10 @@ class Going:
 
     def wait_for_event(self, what: str, count: int = 1) -> list[dict[str, Any]]:
         """Wait until so many events of a kind have been noted, and return all events."""
-        return wait_until(lambda: self._events_with(what, count), f"no {count} events {what}")
+        return wait_until(lambda: self.events_with(what, count), f"no {count} events {what}")
 
-    def _events_with(self, what: str, count: int) -> list[dict[str, Any]] | None:
+    def events_with(self, what: str, count: int = 1) -> list[dict[str, Any]] | None:
+        """Return all events if so many of a kind have been noted."""
         events = complete_lines(self.folder / "events.jsonl")
         return events if sum(event["what"] == what for event in events) >= count else None
 

@@ -7,7 +7,7 @@ import contextlib
 import os
 import re
 import shlex
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from xmml_planner import Build, Plan
@@ -16,6 +16,7 @@ from xmml_sites.environment import environment_lines, required
 from xmml_sites.ssh import TransportError
 from xmml_sites.ssh.remote_shell import path_word
 
+from xmml_executors.build_lock import LOOK_EVERY_S, BuildLock, waiting_in
 from xmml_executors.executor import Tell
 from xmml_executors.launch.site.run_site import RunSite
 from xmml_executors.open_folder import OpenFolder
@@ -52,7 +53,22 @@ async def build_at(site: RunSite, parts: Collection[str], plan: Plan, folder: Ru
         SiteError: one failed; its output is in the run's folder.
         TransportError: the site cannot be reached.
     """
-    for number, (build, part) in enumerate(builds_at(plan, parts), 1):
+    builds = builds_at(plan, parts)
+    if not site.shares_files or not builds:
+        await _build(site, builds, plan, folder, tell)
+        return
+    with BuildLock(Path(plan.model_folder)) as lock:
+        if not lock.take():
+            tell(waiting_in(plan.model_folder), site.name)
+            while not lock.take():
+                await asyncio.sleep(LOOK_EVERY_S)
+        await _build(site, builds, plan, folder, tell)
+
+
+async def _build(
+    site: RunSite, builds: Sequence[tuple[Build, Site]], plan: Plan, folder: RunFolder, tell: Tell
+) -> None:
+    for number, (build, part) in enumerate(builds, 1):
         tell(f"building: {build.command}", site.name)
         log = f"builds/{site.name}-{number}.log"
         folder.files.make_folder("builds")
