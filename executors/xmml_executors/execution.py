@@ -60,6 +60,7 @@ from xmml_executors.run_result import RunResult
 from xmml_executors.sites_progress import SitesProgress
 from xmml_executors.stop_signals import STOP_SIGNALS, StopRequests, has_input, stop_signals, take_stops
 from xmml_executors.typed_json import ProtocolError
+from xmml_executors.unstaged_inputs import how_to_stage, unstaged_inputs
 
 #: Batch systems tell jobs up to so long before their time limit that they have to end.
 NEAR_THE_LIMIT_S = 5.0
@@ -196,7 +197,18 @@ class _Execution:
                 [each.text for each in self.left], interrupted=any(each.interrupted for each in self.left)
             )
         self.watcher.refresh(self.coordination.records)
+        self.point_at_unstaged_inputs(outcome)
         return RunResult(outcome, time.monotonic() - self.started, self.coordination.records, self.not_bound)
+
+    def point_at_unstaged_inputs(self, outcome: Outcome) -> None:
+        """Say so if the instance that failed did not find a file that lies beside the model."""
+        if outcome.instance not in self.coordination.records or outcome.exit_status is not ExitStatus.INSTANCE_FAILED:
+            return
+        instance = self.plan.by_name[outcome.instance]
+        work = self.folder.path / self.folder.work(instance)
+        last_words = self.coordination.records[instance.name].last_words
+        for name in unstaged_inputs(last_words, Path(self.plan.model_folder), work):
+            self.watcher.notice(how_to_stage(instance, name), None)
 
     def note_end(self) -> None:
         """Note that nothing more is begun, for those who would like to stop the run."""

@@ -22,6 +22,20 @@ def test_without_a_fault_the_run_is_done(models: Models) -> None:
     assert {row["state"] for row in told["instances"].values()} == {"done"}
 
 
+def test_an_input_that_lies_beside_the_model_and_not_in_the_working_folder(models: Models) -> None:
+    (models.folder / "input.txt").write_text("1.5")
+    model = models.write({"a": f"open('input.txt')\n{SEND}", "b": RECEIVE})
+    ended = models.run(model)
+    assert ended.status == 4, ended.err
+    assert (
+        "input.txt lies beside the model, not in the working folder of a: "
+        'run:stage-in="input.txt" on its implementation copies it there\n'
+    ) in ended.err
+    text = model.read_text()
+    model.write_text(text.replace('path="a.py"', 'path="a.py" run:stage-in="input.txt"'))
+    assert models.start(model, folder=models.folder / "mended").end().status == 0
+
+
 def test_a_missing_program(models: Models) -> None:
     missing = {"a": '<implementation language="c" path="nothere"/>'}
     ended = models.run(models.write({"b": RECEIVE}, implementations=missing))
