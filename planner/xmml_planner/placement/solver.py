@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from concurrent.futures import ThreadPoolExecutor, wait
+import threading
 from typing import Any
 
 
@@ -31,12 +31,29 @@ def solve(solver: Any, model: Any) -> Any:
     Left to itself, the solver takes Ctrl-C for a wish to hear the best that it has found so far.
     """
     solver.parameters.catch_sigint_signal = False
-    with ThreadPoolExecutor(1, thread_name_prefix="xmml solver") as pool:
-        solving = pool.submit(solver.solve, model)
+    has_begun, has_ended, is_interrupted = threading.Event(), threading.Event(), threading.Event()
+    results: list[Any] = []
+
+    def work() -> None:
+        has_begun.set()
         try:
-            return solving.result()
-        except BaseException:
-            while not solving.done():  # one that has not begun yet does not hear the first word
-                solver.stop_search()
-                wait([solving], timeout=0.05)
-            raise
+            if not is_interrupted.is_set():
+                results.append(solver.solve(model))
+        except Exception as error:
+            results.append(error)
+        finally:
+            has_ended.set()
+
+    try:
+        threading.Thread(target=work, name="xmml solver", daemon=True).start()
+        has_ended.wait()
+    except BaseException:
+        # Also one that comes while the thread starts, which then either has begun or solves nothing.
+        is_interrupted.set()
+        while has_begun.is_set() and not has_ended.is_set():
+            solver.stop_search()  # a solver that does not search yet takes no notice
+            has_ended.wait(0.05)
+        raise
+    if isinstance(results[0], Exception):
+        raise results[0]
+    return results[0]
