@@ -11,7 +11,7 @@ from xmml_planner import Plan
 from xmml_planner.sites import Site
 from xmml_planner.submissions import first_and_later, remote_jobs
 from xmml_planner.summary import counted
-from xmml_sites.batch import JobScript, of_site
+from xmml_sites.batch import JobScript, NotSupported, of_site
 from xmml_sites.program import NAME as PROGRAM
 
 from xmml.graphs.quantity_text import value_text
@@ -236,7 +236,10 @@ def _job(
     title += _for_waiting(jobs, scripts)
     known = all(job.planned.walltime_s or job.part.walltime_s or not job.part.has_queue for job in jobs)
     title += ":" if known else " (its queue is asked for the time that it gives by default; this script assumes a day):"
-    text = scheduler.render(scripts[0]) if len(scripts) == 1 else scheduler.render_together(scripts)
+    try:
+        text = scheduler.render(scripts[0]) if len(scripts) == 1 else scheduler.render_together(scripts)
+    except NotSupported as error:
+        raise SiteError(f"{cluster.name}: {error}") from None
     lines = [scheduler.submit_command(f"{scripts[0].folder}/job.sh"), *text.splitlines()]
     return [f"  {title}", *(f"    {line}" for line in lines)]
 
