@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Where pages are; those of what was built or fetched are not ours.
 FOLDERS = (".", "benchmarks", "changes", "docs", "native", "tests", "workflows", "xmml/checks/pages")
 LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]*))?\)")
+CODE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 #: A path of at least two parts, in code; words in capitals stand for what whoever reads it chooses.
 PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)*/[\w.-]*)`")
 
@@ -33,7 +34,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     # A fragment becomes a part of CHANGELOG.md.
     base = ROOT if page.parent.name == "changes" and page.name != "README.md" else page.parent
     broken = []
-    for name, anchor in LINK.findall(page.read_text(encoding="utf-8")):
+    for name, anchor in LINK.findall(CODE.sub("", page.read_text(encoding="utf-8"))):
         target = base / name if name else page
         if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors_of(target)):
             broken.append(f"{name}#{anchor}" if anchor else name)

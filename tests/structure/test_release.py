@@ -33,6 +33,8 @@ def copy(tmp_path: Path) -> Path:
         if (ROOT / name).is_file():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, tmp_path / name)
+    for fragment in (tmp_path / "changes").glob("*.*.md"):
+        fragment.unlink()
     (tmp_path / "changes/faster-start.changed.md").write_text("Runs start [sooner](docs/performance.md).\n")
     git(tmp_path, "init", "--quiet")
     git(tmp_path, "add", "--all")

@@ -1,6 +1,7 @@
 """Batch systems: one interface of pure functions, an implementation for each (`docs/schedulers.md`)."""
 
 from xmml_planner.sites import Site
+from xmml_planner.sites.fields import SCHEDULERS
 
 from xmml_sites.batch.fork import Fork
 from xmml_sites.batch.job_script import (
@@ -67,7 +68,7 @@ def of_site(site: Site) -> Scheduler:
 
 
 def by_name(name: str, dialect: str = "openpbs") -> Scheduler:
-    """The batch system that a site's description names: `local`, `slurm` or `pbs`.
+    """The batch system that a site's description names, one of `SCHEDULERS`.
 
     Raises:
         ValueError: there is no such one.
@@ -78,4 +79,4 @@ def by_name(name: str, dialect: str = "openpbs") -> Scheduler:
         return Slurm()
     if name == "pbs":
         return Pbs(dialect)
-    raise ValueError(f"{name!r} is no batch system that xMML knows; there are local, slurm and pbs")
+    raise ValueError(f"{name!r} is no batch system that xMML knows; there are {', '.join(SCHEDULERS)}")
