@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def _lies_only_in(folder: Path, other: Path, name: str) -> bool:
 
 def how_to_stage(instance: PlannedInstance, name: str) -> str:
     """Return what people read of such a file of an instance."""
-    wanted = " ".join((*instance.stage_in, name))
+    wanted = shlex.join((*instance.stage_in, name))
     return (
         f"{name} lies beside the model, not in the working folder of {instance.name}: "
         f'run:stage-in="{wanted}" on its implementation copies it there'

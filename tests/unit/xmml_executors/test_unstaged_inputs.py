@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from xmml_executors.unstaged_inputs import unstaged_inputs
+from written_runs import A
+from xmml_executors.unstaged_inputs import how_to_stage, unstaged_inputs
 
 
 @pytest.fixture
@@ -51,3 +53,8 @@ def test_other_lines_lead_to_no_advice(folders: tuple[Path, Path], line: str) ->
 def test_a_file_that_is_in_the_working_folder_is_not_what_is_missing(folders: tuple[Path, Path]) -> None:
     (folders[1] / "input.txt").touch()
     assert unstaged_inputs(["input.txt: No such file or directory"], *folders) == []
+
+
+def test_the_advice_can_be_written_into_the_model_as_it_is() -> None:
+    advice = how_to_stage(replace(A, stage_in=("grid.nc",)), "data/my grid.nc")
+    assert "run:stage-in=\"grid.nc 'data/my grid.nc'\"" in advice
