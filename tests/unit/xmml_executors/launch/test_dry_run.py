@@ -86,6 +86,18 @@ def test_what_builds_here_have_made_travels_to_sites_that_build_nothing_and_is_n
     assert lines[place - 1 : place + 2 : 2] == ["    solver.c", "    mesh.bin"]
 
 
+def test_what_a_site_cannot_do_is_told_with_its_name(make_plan: Callable[..., Plan], tmp_path: Path) -> None:
+    plan = make_plan("a", "b")
+    plan = dataclasses.replace(
+        plan,
+        instances=tuple(dataclasses.replace(each, site="server") for each in plan.instances),
+        jobs=(Job("server", "server", ("a", "b"), nodes=2),),
+        sites=(SERVER,),
+    )
+    with pytest.raises(SiteError, match="server: a site without a batch system has one node"):
+        dry_run_lines(plan, str(tmp_path / "runs/r"))
+
+
 DryRun = Callable[..., str]
 
 
